@@ -246,7 +246,7 @@ WORK = "import fl_tensor as ft; x = ft.ones((300, 300)); (x @ x).numpy(); ft.set
 
 
 def test_blas_sleeps_between_calls_where_the_backend_imports_numpy():
-    found = in_a_process(WORK + STATES)
+    found = in_a_process(WORK + STATES, FL_KERNEL_LIBRARIES="generated")
     if "OpenBLAS" not in found:
         pytest.skip("NumPy is built on another BLAS")
     assert found["OpenBLAS"] == "2 threads, asleep between calls"

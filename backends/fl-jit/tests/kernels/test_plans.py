@@ -64,11 +64,11 @@ def test_a_plan_computes_what_numpy_computes(asked, operands):
 def test_images_stay_channels_last_and_weights_in_c_order(asked, operands):
     with ft.use(JitBackend()):
         for _ in range(3):
-            del asked[:]
             results(operands)
-    first, second = [p for p in asked if isinstance(p, Convolution)]
-    (data,) = [p for p in asked if isinstance(p, ConvDataGrad)]
-    (weights,) = [p for p in asked if isinstance(p, ConvWeightGrad)]
+    # The last requests are those of the plan, which binds its kernels.
+    first, second = [p for p in asked if isinstance(p, Convolution)][-2:]
+    data = [p for p in asked if isinstance(p, ConvDataGrad)][-1]
+    weights = [p for p in asked if isinstance(p, ConvWeightGrad)][-1]
     lain = [first.out, second.x, second.out, data.gradient, data.out, weights.gradient]
     assert [image.strides[1] for image in lain] == [1] * 6
     assert weights.out.strides == (16 * 9, 9, 3, 1)

@@ -8,6 +8,7 @@ import pytest
 import fl_tensor as ft
 from fl_jit.kernels import ConvDataGrad, Convolution, ConvWeightGrad, Matmul, registry
 from fl_jit.kernels.library import KernelLibrary, UnsupportedError
+from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_jit.passes.layout_assignment import inverse, order_of, preferred_order, reorder
 from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.testing.graphs import recorded
@@ -148,7 +149,7 @@ def test_the_order_of_a_library_is_preferred_where_it_computes_the_node(monkeypa
     (node,) = graph.nodes
     monkeypatch.setattr(registry, "active_library", lambda: None)
     assert preferred_order(node) is None
-    generated = registry._make_generated()
+    generated = GeneratedKernels()
     monkeypatch.setattr(registry, "active_library", lambda: generated)
     assert preferred_order(node) == (0, 2, 3, 1)
     monkeypatch.setattr(generated, "preferred_order", lambda kind, *shapes: (1, 0, 2, 3))
