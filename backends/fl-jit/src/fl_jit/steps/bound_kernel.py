@@ -42,9 +42,7 @@ def call_of(
     out = Layout(value.dtype, value.shape, strides or contiguous(value.shape))
     parameters = node.parameters
     if "order" in parameters:
-        axes = inverse(parameters["order"])
-        shape, memory = ([of[axis] for axis in axes] for of in (out.shape, out.strides or ()))
-        out = Layout(value.dtype, tuple(shape), tuple(memory))
+        out = _permuted(out, inverse(parameters["order"]))
     if not is_large(node.op, x.shape, y.shape, out.shape, value.dtype):
         return None
     if depends_on_data(node.op, x.shape, value.dtype):
@@ -53,6 +51,11 @@ def call_of(
     if node.op != "matmul":
         conv = ConvParameters(*[parameters[name] for name in ConvParameters._fields])
     return kernel_call(node.op, x, packed or y, out, conv)
+
+
+def _permuted(a: Layout, axes: Shape) -> Layout:
+    shape, strides = ([of[axis] for axis in axes] for of in (a.shape, a.strides or ()))
+    return Layout(a.dtype, tuple(shape), tuple(strides))
 
 
 class EpilogueArguments(Protocol):
@@ -155,6 +158,8 @@ def bind(
     call = call_of(node, layouts, None, strides)
     if call is None:
         return None
-    other = None if packed is None else call_of(node, layouts, packed, strides)
-    prepacked = None if other is None else BoundKernel(other, places, epilogue)
-    return BoundKernel(call, places, epilogue, prepacked)
+    if packed is None:
+        return BoundKernel(call, places, epilogue)
+    other = call_of(node, layouts, packed, strides)
+    assert other is not None, "only nodes whose kernel reads them have prepacked weights"
+    return BoundKernel(call, places, epilogue, BoundKernel(other, places, epilogue))
