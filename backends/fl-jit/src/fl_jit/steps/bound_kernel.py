@@ -96,15 +96,15 @@ class BoundKernel:
         descriptor: Any = call.descriptor
         self.descriptor = descriptor._replace(epilogue=epilogue) if epilogue else descriptor
         self._operands = [_operand(view, layouts[view.operand]) for view in call.views]
+        self._reads_packed = isinstance(call.views[1].layout, Packed)
         self._weights, self._prepacked = layouts[1].root, prepacked
         self._bound: _Bound | None = None  # set atomically, as threads may share a plan
 
     def run(self, values: Values, out: Any, epilogue: EpilogueArguments | None = None) -> bool:
         """Compute into the memory of the array ``out``. False where no kernel library computes
         this call."""
-        prepacked = self._prepacked
-        if prepacked is not None and values[self._weights].__class__ is PrepackedArray:
-            return prepacked.run(values, out, epilogue)
+        if values[self._weights].__class__ is PrepackedArray and not self._reads_packed:
+            return self._prepacked is not None and self._prepacked.run(values, out, epilogue)
         library, bound = registry.active_library(), self._bound
         if library is None:
             return False
@@ -158,8 +158,6 @@ def bind(
     call = call_of(node, layouts, None, strides)
     if call is None:
         return None
-    if packed is None:
-        return BoundKernel(call, places, epilogue)
-    other = call_of(node, layouts, packed, strides)
-    assert other is not None, "only nodes whose kernel reads them have prepacked weights"
-    return BoundKernel(call, places, epilogue, BoundKernel(other, places, epilogue))
+    other = None if packed is None else call_of(node, layouts, packed, strides)
+    prepacked = None if other is None else BoundKernel(other, places, epilogue)
+    return BoundKernel(call, places, epilogue, prepacked)
