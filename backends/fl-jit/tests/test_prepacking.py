@@ -245,6 +245,20 @@ def test_what_was_packed_in_vain_is_packed_later_the_next_time(backend):
     assert runs() == 2 * RUNS  # it had paid
 
 
+def test_a_product_that_is_written_in_another_order_is_right(backend):
+    # The heads of an attention layer: a batch of matrices, whose result is a copy with other axes.
+    x, w = ft.asarray(values(2, 64, 128)), ft.asarray(values(128, 128))
+
+    def heads():
+        y = ft.reshape(x @ w, (2, 64, 4, 32))
+        return np.asarray(ft.reshape(ft.permute(y, (0, 2, 1, 3)), (8, 64, 32)))
+
+    found = [heads() for _ in range(RUNS + 3)]
+    assert is_kept(w)
+    for each in found[1:]:
+        np.testing.assert_allclose(each, found[0], rtol=1e-5)
+
+
 def test_batches_of_all_sizes_share_it(backend):
     w, batches = ft.asarray(values(256, 128)), [ft.asarray(values(n, 128)) for n in (64, 80)]
     wanted = [infer(x, w) for x in batches]

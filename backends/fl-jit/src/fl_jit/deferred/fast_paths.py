@@ -136,12 +136,12 @@ def reshape(deferred: Callable[..., Value]) -> Any:
 
 
 def slice(deferred: Callable[..., Value]) -> Any:
-    """For ``slice``. A slice of an array that was never deferred is a view, whatever its size."""
+    """For ``slice``. A slice of a computed array is a view, whatever its size."""
 
     def slice(
         self: Any, x: Any, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if x.__class__ is not NumpyAdapter:
+        if x.__class__ not in COMPUTED and x.trace is not None:
             return deferred(self, x, starts, sizes, steps)
         if not starts:
             return x

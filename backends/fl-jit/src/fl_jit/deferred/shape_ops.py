@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fl_jit.deferred import fast_paths
 from fl_jit.deferred.deferral import DeferredBackend, Value, defer
 from fl_jit.traces.cache_keys import exact
-from fl_jit.traces.lazy import Lazy, Stream
+from fl_jit.traces.lazy import Stream
 from fl_tensor import CPU, Device, dtypes, rules
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import is_sole_owner
@@ -78,8 +78,8 @@ class DeferredShapeOps(DeferredBackend):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if (x.__class__ is Lazy and x.trace is None) or not self._should_defer(x):
-            return _slice(self, x, starts, sizes, steps)  # a view: its start is data
+        if not self._should_defer(x):
+            return _slice(self, x, starts, sizes, steps)
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
         return self._pending.record("slice", (x,), parameters, shape, x.dtype)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from fl_jit.kernels.descriptors import (
     ConvDataGrad,
@@ -24,12 +24,11 @@ from fl_jit.kernels.descriptors import (
     ConvWeightGrad,
     Matmul,
     OpDescriptor,
+    Padding,
+    Shape,
 )
 from fl_jit.kernels.layout import Layout, Packed, Placement, row_major
 from fl_jit.kernels.library import CAPACITY
-
-Shape: TypeAlias = tuple[int, ...]
-Padding: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class View(NamedTuple):

@@ -31,7 +31,7 @@ from fl_jit.steps.fused_epilogue import FusedEpilogueStep, fused_epilogues
 from fl_jit.steps.lower import lower
 from fl_jit.steps.operation import Operation
 from fl_jit.steps.prepacking import prepack_steps
-from fl_jit.steps.views import show
+from fl_jit.steps.views import array_of
 from fl_jit.traces import interrupts
 from fl_jit.traces.failure_isolation import fail
 from fl_jit.traces.invalidated import Overwritten
@@ -84,8 +84,8 @@ class Plan:
             if leaf.__class__ is Stream or not leaf.shape:
                 numbers.update(values)
             else:
-                strides[values[0]] = found = strides_of(leaf.array)
-                if order := layout_assignment.order_of(leaf.shape, found):
+                strides[values[0]] = of_leaf = strides_of(leaf.array)
+                if order := layout_assignment.order_of(leaf.shape, of_leaf):
                     orders[values[0]] = order
         extended = registry.current()
         kernels = extended.kernels
@@ -106,16 +106,16 @@ class Plan:
             self.constants[value] = one.array if value.shape else one.array[()]
             numbers.update([] if value.shape else [value])
         self.layouts = layouts(graph, strides)
-        made = {node: kernels.make(node, self.layouts) for node in graph.nodes}
-        fusion = Fusion(graph, self.layouts, lambda n: made[n] is None and fusible(n))
+        registered = {node: kernels.make(node, self.layouts) for node in graph.nodes}
+        fusion = Fusion(graph, self.layouts, lambda n: registered[n] is None and fusible(n))
         self.fusion = fusion
-        self.wanted = self._wanted(fusion.groups)
+        self.live_outs = self._live_outs(fusion.groups)
         self.numbers, self.eager = numbers, eager
         self.steps: list[Step] = []
         results = {self.layouts[v].root for v in self.results}
 
         def is_builtin(node: Node) -> bool:
-            return made[node] is None
+            return registered[node] is None
 
         fused = fused_epilogues(fusion.groups, self.layouts, results, is_builtin)
         #: Of each input that may be prepacked.
@@ -123,7 +123,7 @@ class Plan:
         products = {epilogue.product for epilogue in fused.values()}
         for group in fusion.groups:
             node = group.nodes[0]
-            run = made.get(node)
+            run = registered.get(node)
             if run is not None:
                 self.steps.append(External(node, self.layouts, run))
             elif node in products:
@@ -137,13 +137,13 @@ class Plan:
                 self.steps.append(self._launch(group))
             if group not in fused:
                 self.steps[-1].nodes = group.nodes
-        self._put_in_order()
-        self._let_go()
+        self._schedule_steps()
+        self._find_last_uses()
         #: Of each live result: its number, and the function that returns its array.
-        self._shown = list(zip(self.outputs, map(self._reader, self.results), strict=True))
+        self._readers = list(zip(self.outputs, map(self._reader, self.results), strict=True))
         #: Of each leaf: its first value, whether that is a number, and its prepacking step.
-        self._given = [(v, v in numbers, self.prepack_steps.get(v)) for v, *_ in self.inputs]
-        self._words = {words[0]: words for words in self.inputs if len(words) > 1}
+        self._leaves = [(v, v in numbers, self.prepack_steps.get(v)) for v, *_ in self.inputs]
+        self._stream_words = {words[0]: words for words in self.inputs if len(words) > 1}
 
     def _reader(self, value: Value) -> Callable[[Values], Any]:
         # The function that returns the array of a result.
@@ -153,12 +153,12 @@ class Plan:
         whole = math.prod(root.shape) == math.prod(value.shape) and root not in self.graph.inputs
         if whole and not offset and strides == contiguous(value.shape):
             return lambda values: values[root].reshape(value.shape)  # faster than by strides
-        return lambda values: show(values, value, layout)
+        return lambda values: array_of(values, value, layout)
 
     def _launch(self, group: Group) -> Step:
         from fl_jit.steps.launch import Launch
 
-        return Launch(lower(group, self.layouts, self.wanted, self.numbers))
+        return Launch(lower(group, self.layouts, self.live_outs, self.numbers))
 
     def _operation(self, node: Node) -> Operation:
         if node.op in cost.CONTRACTIONS:
@@ -170,7 +170,7 @@ class Plan:
         return FusedEpilogueStep(
             fused,
             self.layouts,
-            self.wanted,
+            self.live_outs,
             product,
             lambda: self._launch(group),
             self._packed(fused.product),
@@ -180,51 +180,51 @@ class Plan:
         step = self.prepack_steps.get(self.layouts[product.operands[1]].root)
         return None if step is None else step.layout
 
-    def _wanted(self, groups: list[Group]) -> set[Value]:
+    def _live_outs(self, groups: list[Group]) -> set[Value]:
         # The roots that are read outside the group that computes them.
         home = {v: group for group in groups for node in group.nodes for v in node.outputs}
-        wanted = {self.layouts[v].root for v in self.results}
+        live_outs = {self.layouts[v].root for v in self.results}
         for group in groups:
             for node in group.nodes:
                 roots = {self.layouts[v].root for v in node.operands}
-                wanted |= {r for r in roots if home.get(r) is not group}
-        return wanted
+                live_outs |= {r for r in roots if home.get(r) is not group}
+        return live_outs
 
-    def _put_in_order(self) -> None:
+    def _schedule_steps(self) -> None:
         tasks = []
         for step in self.steps:
-            made = {v for node in step.nodes for v in node.outputs}
+            outputs = {v for node in step.nodes for v in node.outputs}
             roots = set(step.roots)
-            tasks.append(Task(roots - made, roots & made))
-        kept = {self.layouts[v].root for v in self.results}
-        order = schedule(tasks, kept)
+            tasks.append(Task(roots - outputs, roots & outputs))
+        order = schedule(tasks, {self.layouts[v].root for v in self.results})
         self.steps = [self.steps[i] for i in order]
         if any(step.kind == "kernel" for step in self.steps):
-            from fl_jit.steps.launch import merged
+            from fl_jit.steps.launch import batch_launches
 
-            self.steps = merged(self.steps, [tasks[i] for i in order])
+            self.steps = batch_launches(self.steps, [tasks[i] for i in order])
 
-    def _let_go(self) -> None:
-        kept = {self.layouts[v].root for v in self.results}
-        seen: set[Value] = set(kept)
+    def _find_last_uses(self) -> None:
+        used_later = {self.layouts[v].root for v in self.results}
         for step in reversed(self.steps):
-            step.dying = [v for v in dict.fromkeys(step.roots) if v not in seen]
-            seen.update(step.dying)
+            step.dying = [v for v in dict.fromkeys(step.roots) if v not in used_later]
+            used_later.update(step.dying)
         #: The values freed after each step. After the last one, all values go together.
-        self._going = [*(step.dying for step in self.steps[:-1]), []]
+        self._freed = [*(step.dying for step in self.steps[:-1]), []]
 
     def run(self, leaves: list[Any], results: list[Lazy | None]) -> None:
         """Store the arrays of the live ``results``. If that fails, overwritten ``leaves`` become
         ``Overwritten``, and dependent results wait for ``Failed``."""
         values = Values(self.constants)
-        owned = donated(leaves)
+        is_donated = donated(leaves)
         reads_prepacked = False
-        for leaf, (value, is_number, prepack), mine in zip(leaves, self._given, owned, strict=True):
+        for leaf, (value, is_number, prepack), donates in zip(
+            leaves, self._leaves, is_donated, strict=True
+        ):
             if is_number:
                 if leaf.__class__ is Number:
                     values[value] = leaf.number
                 elif leaf.__class__ is Stream:
-                    values.update(zip(self._words[value], map(_signed, leaf)))
+                    values.update(zip(self._stream_words[value], map(_signed, leaf)))
                 else:
                     values[value] = leaf.array[()]
             elif prepack is not None:
@@ -234,7 +234,7 @@ class Plan:
                     reads_prepacked = True
             else:
                 values[value] = leaf.array
-                if mine:
+                if donates:
                     values.donated.add(value)
         self.reads_prepacked = reads_prepacked
         if values.donated:
@@ -245,12 +245,12 @@ class Plan:
         step = None
         try:
             steps = observers.steps(self) if observers.watchers else self.steps
-            for step, going in zip(steps, self._going):
+            for step, freed in zip(steps, self._freed):
                 step(values)
-                for value in going:
+                for value in freed:
                     del values[value]
             step = None
-            for number, read in self._shown:
+            for number, read in self._readers:
                 if (result := results[number]) is not None:  # None: not live in this run
                     result.array = read(values)
         except BaseException as error:
@@ -258,10 +258,10 @@ class Plan:
                 if value in values.overwritten:
                     leaves[i] = Overwritten(leaves[i])
             if isinstance(error, Exception) and step is not None:
-                fail(results, self._needing(step), error)
+                fail(results, self._dependents(step), error)
             raise
 
-    def _needing(self, step: Step) -> list[int]:
+    def _dependents(self, step: Step) -> list[int]:
         # The results that depend on a failed step. Where a step computes several arrays, it is not
         # known which of them failed.
         failed = {v for node in step.nodes for v in node.outputs}
@@ -270,8 +270,8 @@ class Plan:
         for node in self.graph.nodes:
             if not failed.isdisjoint(node.operands):
                 failed.update(node.outputs)
-        found = zip(self.outputs, self.results, strict=True)
-        return [number for number, value in found if value in failed]
+        results = zip(self.outputs, self.results, strict=True)
+        return [number for number, value in results if value in failed]
 
     def to_dot(self, operations: bool = False) -> str:
         """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""

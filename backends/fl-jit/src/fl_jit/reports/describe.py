@@ -36,7 +36,7 @@ class Facts(NamedTuple):
 
 def of_step(step: Step, plan: Plan) -> Facts:
     """The facts of a step of ``plan`` before it runs."""
-    found = cost.of_group(step.nodes, plan.layouts, plan.wanted)
+    found = cost.of_group(step.nodes, plan.layouts, plan.live_outs)
     return Facts(step.kind, work(step.nodes), shape(step.nodes), found.bytes, found.flops)
 
 

@@ -42,9 +42,7 @@ def call_of(
     out = Layout(value.dtype, value.shape, strides or contiguous(value.shape))
     parameters = node.parameters
     if "order" in parameters:
-        axes = inverse(parameters["order"])
-        shape, memory = ([of[axis] for axis in axes] for of in (out.shape, out.strides or ()))
-        out = Layout(value.dtype, tuple(shape), tuple(memory))
+        out = _permuted(out, inverse(parameters["order"]))
     if not is_large(node.op, x.shape, y.shape, out.shape, value.dtype):
         return None
     if depends_on_data(node.op, x.shape, value.dtype):
@@ -53,6 +51,11 @@ def call_of(
     if node.op != "matmul":
         conv = ConvParameters(*[parameters[name] for name in ConvParameters._fields])
     return kernel_call(node.op, x, packed or y, out, conv)
+
+
+def _permuted(a: Layout, axes: Shape) -> Layout:
+    shape, strides = ([of[axis] for axis in axes] for of in (a.shape, a.strides or ()))
+    return Layout(a.dtype, tuple(shape), tuple(strides))
 
 
 class EpilogueArguments(Protocol):
@@ -93,15 +96,15 @@ class BoundKernel:
         descriptor: Any = call.descriptor
         self.descriptor = descriptor._replace(epilogue=epilogue) if epilogue else descriptor
         self._operands = [_operand(view, layouts[view.operand]) for view in call.views]
+        self._reads_packed = isinstance(call.views[1].layout, Packed)
         self._weights, self._prepacked = layouts[1].root, prepacked
         self._bound: _Bound | None = None  # set atomically, as threads may share a plan
 
     def run(self, values: Values, out: Any, epilogue: EpilogueArguments | None = None) -> bool:
         """Compute into the memory of the array ``out``. False where no kernel library computes
         this call."""
-        prepacked = self._prepacked
-        if prepacked is not None and values[self._weights].__class__ is PrepackedArray:
-            return prepacked.run(values, out, epilogue)
+        if values[self._weights].__class__ is PrepackedArray and not self._reads_packed:
+            return self._prepacked is not None and self._prepacked.run(values, out, epilogue)
         library, bound = registry.active_library(), self._bound
         if library is None:
             return False

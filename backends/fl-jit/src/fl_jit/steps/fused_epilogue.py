@@ -62,7 +62,7 @@ class FusedEpilogueStep:
         self,
         fused: FusedEpilogue,
         layouts: Mapping[Value, StridedLayout],
-        written: Collection[Value],
+        live_outs: Collection[Value],
         operation: Any,
         launch: Callable[[], Any],
         packed: Packed | None = None,
@@ -76,7 +76,7 @@ class FusedEpilogueStep:
         self._overwritable: list[list[Value]] = []
         operands = [layouts[value].root for value in fused.product.operands]
         if fused.strides is None:
-            lowered = _EpilogueLowering(fused, layouts, written).result()
+            lowered = _EpilogueLowering(fused, layouts, live_outs).result()
             self.epilogue = _epilogue(lowered)
             self.reads = lowered.inputs[1:]
             self.writes = [o.root for o in lowered.outputs]
@@ -153,9 +153,9 @@ class _EpilogueLowering(Lowering):
         self,
         fused: FusedEpilogue,
         layouts: Mapping[Value, StridedLayout],
-        written: Collection[Value],
+        live_outs: Collection[Value],
     ) -> None:
-        super().__init__(fused.group, layouts, written, numbers=())
+        super().__init__(fused.group, layouts, live_outs, numbers=())
         (self.product,) = fused.product.outputs
         self.written.sort(key=lambda member: member.result.dtype is not self.product.dtype)
         self.kept = fused.kept or self.written[0].result.dtype is not self.product.dtype

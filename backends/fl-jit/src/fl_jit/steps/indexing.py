@@ -15,7 +15,7 @@ from fl_jit.eager.array_layouts import address
 from fl_jit.kernels.codegen.axes import join_axes, letters
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.steps.donation import Values
-from fl_jit.steps.views import show
+from fl_jit.steps.views import array_of
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, adapt
@@ -120,7 +120,7 @@ class Scatter:
 
     def __call__(self, values: Values) -> None:
         # The others first: a view of the table's elements holds a reference to its array.
-        indices, updates = (adapt(show(values, v, at), v.dtype) for v, at in self.operands[1:])
+        indices, updates = (adapt(array_of(values, v, at), v.dtype) for v, at in self.operands[1:])
         array, in_place = self._table(values)
         parameters = self.node.parameters
         made = self.eager._scatter(
@@ -138,7 +138,7 @@ class Scatter:
         table, layout = self.operands[0]
         places = [root for root in self._places if root in self.dying]
         taken = values.take(places, self.node.outputs[0])
-        return (show(values, table, layout), False) if taken is None else (taken, True)
+        return (array_of(values, table, layout), False) if taken is None else (taken, True)
 
 
 class SliceUpdate(Scatter):
@@ -146,7 +146,7 @@ class SliceUpdate(Scatter):
 
     def __call__(self, values: Values) -> None:
         (part, at), *starts = self.operands[1:]
-        updates = adapt(show(values, part, at), part.dtype)
+        updates = adapt(array_of(values, part, at), part.dtype)
         begin = tuple([int(values[layout.root]) for _, layout in starts])
         array, in_place = self._table(values)
         table = adapt(array, self.operands[0][0].dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fl_jit.steps.donation import Values
 from fl_jit.steps.interpret import run_node
-from fl_jit.steps.views import show
+from fl_jit.steps.views import array_of
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import adapt
 from fl_tensor.graph import Node, Value
@@ -30,7 +30,7 @@ class Operation:
         (self.result,) = node.outputs
 
     def __call__(self, values: Values) -> None:
-        operands = [adapt(show(values, v, layout), v.dtype) for v, layout in self.operands]
+        operands = [adapt(array_of(values, v, layout), v.dtype) for v, layout in self.operands]
         values[self.result] = self._compute(operands)
 
     def _compute(self, operands: list[Any]) -> Any:

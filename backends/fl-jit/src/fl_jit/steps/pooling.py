@@ -80,8 +80,8 @@ class Pool:
         order = node.parameters.get("order", tuple(range(len(self.output.shape))))
         dense = contiguous(self.output.shape)
         shape, strides = (
-            tuple(lying[order.index(axis)] for axis in range(len(order)))
-            for lying in (self.output.shape, dense)
+            tuple(memory_strides[order.index(axis)] for axis in range(len(order)))
+            for memory_strides in (self.output.shape, dense)
         )
         arrays = [Strided(self.output.dtype, strides)]
         arrays += [Strided(v.dtype, p.strides) for v, p in zip(node.operands, found, strict=True)]
@@ -141,9 +141,11 @@ class Pass:
             launch([bases[i] + offset for i, offset in offsets], numbers)
 
 
-def _in_order(space: Shape, strides: list[Shape], lying: Shape) -> tuple[Shape, list[Shape]]:
+def _in_order(
+    space: Shape, strides: list[Shape], memory_strides: Shape
+) -> tuple[Shape, list[Shape]]:
     # The axes in the memory order of the array that is written.
-    order = _order(lying)
+    order = _order(memory_strides)
     moved = [tuple(s[axis] for axis in order) for s in strides]
     return tuple(space[axis] for axis in order), moved
 

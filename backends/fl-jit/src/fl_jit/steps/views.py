@@ -11,7 +11,7 @@ from fl_tensor.graph import Value
 from fl_tensor.graph.strides import StridedLayout
 
 
-def show(values: dict[Value, Any], value: Value, layout: StridedLayout) -> Any:
+def array_of(values: dict[Value, Any], value: Value, layout: StridedLayout) -> Any:
     """The array or number of a value: its root's, or a view of it."""
     root, offset, strides = layout
     array = values[root]
