@@ -125,9 +125,9 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
 def built_in_micro_kernel(kernel: MicroKernel, machine: Target) -> str:
     """The built-in micro-kernel, used where ``register_micro_kernel`` provides no other: a module
     in LLVM IR, as text. This function is itself a valid factory."""
-    from fl_jit.kernels.llvm import amx, microkernel
+    from fl_jit.kernels.llvm import microkernel
 
-    return amx.maker(kernel, machine) or microkernel.assembly(kernel, machine)
+    return microkernel.assembly(kernel, machine)
 
 
 def _deferred(op: str, backend: BackendLike) -> JitBackend:

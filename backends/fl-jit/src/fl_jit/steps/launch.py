@@ -7,9 +7,9 @@ from collections import Counter
 from typing import Any
 
 from fl_jit.eager.array_layouts import address
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen.batch import Batch
 from fl_jit.kernels.codegen.kernel import ALIGNED, Kernel, may_stream
-from fl_jit.kernels.codegen.target import STREAMED
 from fl_jit.passes.horizontal_fusion import together
 from fl_jit.passes.schedule import Task
 from fl_jit.steps.donation import Values, overwritable
@@ -33,7 +33,7 @@ class Launch:
         self.launch = Kernel.of(lowered.program).bind(lowered.sizes, strides)
         self.streamed = None
         written = sum(map(cost.size, (o.root for o in lowered.outputs)))
-        if written >= STREAMED and may_stream(lowered.program, strides):
+        if written >= cpu.host().streaming_bytes and may_stream(lowered.program, strides):
             self.streamed = Kernel.of(lowered.program, True).bind(lowered.sizes, strides)
         self.inputs = [(o.root, o.offset * o.root.dtype.itemsize) for o in lowered.inputs]
         self.scalars = lowered.scalars

@@ -29,9 +29,9 @@ CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 5)
 
 def follow(made, rows, columns, arrays, height, width, order=1):
     """Call it as a loop nest would, on blocks of ``height`` rows and ``width`` columns."""
-    words = (ctypes.c_int64 * (made.words + 3))()
+    words = (ctypes.c_int64 * (len(made.fields) + 3))(0, 0, 0, *made.fields)
     memory = np.zeros(made.scratch(2) + 64, np.uint8)
-    made.write(words, 3, [a.ctypes.data for a in arrays], -(-memory.ctypes.data // 64) * 64)
+    made.write(words, 24, [a.ctypes.data for a in arrays], -(-memory.ctypes.data // 64) * 64)
     run = CALL(made.address)
     blocks = [(i, j) for i in range(0, rows, height) for j in range(0, columns, width)]
     for number, (i, j) in enumerate(blocks[::order]):

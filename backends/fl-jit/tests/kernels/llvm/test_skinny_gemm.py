@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from checked_kernel import CheckedKernels
 from gemm_cases import lay
 
 import fl_tensor as ft
 from fl_jit.kernels import Epilogue, Layout, Matmul, row_major
 from fl_jit.kernels.codegen import Builder, target
 from fl_jit.kernels.llvm.gemm import skinny_gemm
-from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor.dtypes import dtype, float32
 
 TOLERANCE = {"float32": 2e-6, "float64": 1e-14}
@@ -81,7 +81,7 @@ def test_the_number_of_threads_changes_no_bit(rng):
     try:
         for count in (1, 2, 5):
             ft.set_num_threads(count)
-            found.append(product(GeneratedKernels(), x, w, np.empty((3, 501), np.float32)))
+            found.append(product(CheckedKernels(), x, w, np.empty((3, 501), np.float32)))
     finally:
         ft.set_num_threads(before)
     np.testing.assert_array_equal(found[0], found[1])

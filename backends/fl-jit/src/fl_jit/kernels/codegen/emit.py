@@ -17,7 +17,7 @@ from fl_jit.kernels.codegen.program import Program
 from fl_jit.kernels.codegen.schedule import Schedule, schedule
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.thread_pools import HEADER, TURNED
-from fl_jit.kernels.codegen.vectors import IR, i64, pointer
+from fl_jit.kernels.codegen.vectors import i64, pointer
 
 
 def emit(
@@ -33,19 +33,16 @@ def emit(
     finish = Finish(module, program, plan, machine, lanes) if plan.late_outputs else None
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
     b = Builder(run.append_basic_block("entry"))
-    chunks = _word(b, run.args[0], sweep.layout.words["chunks"])
-    is_turned = b.icmp_signed("!=", _word(b, run.args[0], TURNED - HEADER), i64(0))
+    chunks = sweep.layout.load(b, run.args[0], "chunks")
+    turned = b.gep(run.args[0], [i64(TURNED - HEADER)], source_etype=i64)
+    is_turned = b.icmp_signed("!=", b.load(turned, typ=i64, align=8), i64(0))
     ends = [b.select(is_turned, *pair) for pair in ((chunks, i64(0)), (i64(0), chunks))]
     b.call(sweep.function, [run.args[0], *ends, i64(0)])
     if finish is not None:
-        pieces = _word(b, run.args[0], finish.layout.words["pieces"])
+        pieces = finish.layout.load(b, run.args[0], "pieces")
         b.call(finish.function, [run.args[0], i64(0), pieces, i64(0)])
     b.ret_void()
     return str(module)
-
-
-def _word(b: IR, arguments: IR, number: int) -> IR:
-    return b.load(b.gep(arguments, [i64(number)], source_etype=i64), typ=i64, align=8)
 
 
 def narrowest(program: Program) -> int:

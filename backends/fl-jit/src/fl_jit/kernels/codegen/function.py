@@ -61,10 +61,9 @@ class Function(Loops):
         self.arguments, *self.range, self.worker = self.function.args
         self.b = Builder(self.function.append_basic_block("entry"))
         self.of = Vectors(self.b, target, lanes)
-        self.words: dict[str, IR] = {}
-        for name, i in self.layout.words.items():
-            address = self.b.gep(self.arguments, [i64(i)], source_etype=i64)
-            self.words[name] = self.b.load(address, typ=i64, align=8)
+        self.words = {
+            name: self.layout.load(self.b, self.arguments, name) for name in self.layout.names
+        }
         self.sizes = [self.words[f"size {axis}"] for axis in range(program.rank)]
         self.input_numbers = {value: i for i, value in enumerate(program.inputs)}
 

@@ -160,8 +160,7 @@ class Launch:
         #: Whether it needs no work memory and no partial results.
         self.is_simple = not (grid.worker_bytes or grid.partial_bytes)
         self._static = words
-        kinds = "".join("d" if dtype.is_floating else "q" for dtype in layout.scalar_dtypes)
-        self._pack = struct.Struct(f"={3 + count}q{kinds}").pack_into
+        self._pack = struct.Struct(f"=q{layout.format}").pack_into
         self._signed = [i for i, d in enumerate(layout.scalar_dtypes) if not d.is_floating]
         self._free: list[Job] = []
         self._threads = 0
@@ -248,12 +247,12 @@ class Job:
         self.workers = workers
         self.mine = grid.worker_bytes * workers
         self.nbytes = self.mine + grid.partial_bytes
-        self.words = (ctypes.c_int64 * (HEADER + len(layout.words)))()
+        self.words = (ctypes.c_int64 * (HEADER + len(layout)))()
         header: list[int] = [kernel.sweep, grid.chunks, kernel.finish, grid.pieces]
         if pool:
             header += pool.header
         words: Any = self.words
-        for place, found in ((0, header), (HEADER + layout.dynamic, static)):
+        for place, found in ((0, header), (HEADER + layout.per_call, static)):
             words[place : place + len(found)] = found
         job = ctypes.addressof(self.words)
         if pool:

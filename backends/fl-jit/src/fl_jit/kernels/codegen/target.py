@@ -21,11 +21,6 @@ from fl_tensor.errors import ArgumentError
 ENVIRONMENT = "FL_VECTOR_BITS"
 #: Features that the generator tests. LLVM uses the processor's other features by itself.
 AVX512 = ("+avx512f", "+avx512bw", "+avx512dq", "+avx512vl")
-#: Processors that compute 512-bit vectors as two halves in sequence.
-HALF_RATE = ("znver4",)
-
-#: Bytes from which a result uses non-temporal stores. It is too large to remain in the caches.
-STREAMED = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -46,9 +41,9 @@ class Target:
         return self.has("+fma") or self.has("+neon") or "aarch64" in triple()
 
     @property
-    def has_half_rate(self) -> bool:
-        """Whether an instruction on 512 bits takes as long as two on 256."""
-        return self.cpu in HALF_RATE
+    def registers(self) -> int:
+        """Number of vector registers."""
+        return 32 if self.has(*AVX512) or not triple().startswith("x86_64") else 16
 
     @property
     def has_half(self) -> bool:

@@ -18,13 +18,12 @@ memory.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
 from typing import Any
 
 from fl_jit.kernels.codegen import compile, emit_block, target
-from fl_jit.kernels.codegen.arg_layout import GRID, REST
-from fl_jit.kernels.codegen.arg_layout import ArgLayout as Words
+from fl_jit.kernels.codegen.arg_layout import GRID, REST, ArgLayout
+from fl_jit.kernels.codegen.arg_struct import FIELD
 from fl_jit.kernels.codegen.errors import ProgramError
 from fl_jit.kernels.codegen.grid import cut
 from fl_jit.kernels.codegen.program import Builder, Program
@@ -33,47 +32,45 @@ from fl_jit.kernels.descriptors import ACTIVATIONS, ConvDataGrad, Convolution, E
 from fl_jit.kernels.layout import Layout, Placement, Shape, dense
 from fl_jit.kernels.library import UnsupportedError
 
-_WORD = 8
-
 
 class Prepared:
     """The machine code of an epilogue and the arguments that a loop nest calls it with.
 
     address  address of the machine code
-    words    number of 64-bit argument fields in each job
+    fields   its arguments, 0 in those that differ from call to call
     reads    layouts of the inputs other than the result
     writes   layouts of the outputs other than the result
     """
 
     def __init__(self, epilogue: Epilogue) -> None:
         program, sizes, strides = epilogue
-        layout = Words(program)
+        layout = ArgLayout(program)
         _check(program, sizes, strides, len(layout.operand_axes))
         grid = cut(program, schedule(program), sizes)
-        region = (sizes[-1] + 64) * _WORD
+        region = (sizes[-1] + 64) * FIELD
         regions = sum((step + 1) // 2 for _, _, step in schedule(program).draws)
         self._mine = -(-regions * region // 64) * 64
         grid = grid._replace(region=region, worker_bytes=self._mine)
-        given = [getattr(grid, name) for name in (*GRID, *REST)] + list(sizes)
-        given += [strides[operand][axis] for operand, axis in layout.strides]
+        fields = [0] * layout.per_call
+        fields += [getattr(grid, name) for name in (*GRID, *REST)] + list(sizes)
+        fields += [strides[operand][axis] for operand, axis in layout.strides]
         for operand in layout.indexed:
-            given += strides[operand][program.rank :]
-        self._given = given
+            fields += strides[operand][program.rank :]
+        self.fields = fields
         self._code = _loaded(program)
         self.address = self._code.address(emit_block.Block.name)
-        self.words = len(layout.words)
         self.reads, self.writes = epilogue.reads, epilogue.writes
-        self._pack = struct.Struct(f"={self.words}q").pack_into
+        self._pack = layout.pack_into
 
     def scratch(self, workers: int) -> int:
         """Bytes of scratch memory, at an address that is a multiple of 64."""
         return self._mine * workers
 
-    def write(self, block: Any, place: int, addresses: Sequence[int], scratch: int = 0) -> None:
-        """Write its arguments for one call to ``block``, an array of ctypes, from field ``place``
-        on. ``addresses`` are those of the program's inputs and then of its outputs. The result
-        comes first in both."""
-        self._pack(block, _WORD * place, scratch, 0, *addresses, *self._given)
+    def write(self, block: Any, offset: int, addresses: Sequence[int], scratch: int = 0) -> None:
+        """Write the arguments of a call to ``block``, an array of ctypes that has ``fields`` at
+        ``offset`` bytes. ``addresses`` are those of the program's inputs and then of its outputs.
+        The result comes first in both."""
+        self._pack(block, offset, scratch, 0, *addresses)
 
 
 def prepare(descriptor: Matmul | Convolution | ConvDataGrad) -> Prepared | None:

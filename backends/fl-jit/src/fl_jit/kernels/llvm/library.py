@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from fl_jit.kernels import autotune
+from fl_jit.kernels import autotune, cpu
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen import threads as pools
 from fl_jit.kernels.descriptors import (
@@ -20,7 +20,6 @@ from fl_jit.kernels.layout import Packed, any_layout
 from fl_jit.kernels.library import CAPACITY, Kernel, KernelLibrary, UnsupportedError
 from fl_jit.kernels.llvm import microkernel_registry, reorder, tuning_cache
 from fl_jit.kernels.llvm import tile as tiles
-from fl_jit.kernels.llvm.argument_checks import CheckedKernel
 from fl_jit.kernels.llvm.conv import forward as convolution
 from fl_jit.kernels.llvm.conv_wgrad import wgrad as convolution_weights
 from fl_jit.kernels.llvm.depthwise import forward as depthwise
@@ -63,15 +62,13 @@ class GeneratedKernels(KernelLibrary):
     def prepare(self, descriptor: OpDescriptor) -> Kernel:
         kind = type(descriptor)
         if is_depthwise(descriptor):
-            kernel = _PREPARE_DEPTHWISE[kind](descriptor)
-        elif isinstance(descriptor, Matmul | Convolution | ConvDataGrad | ConvWeightGrad):
+            return _PREPARE_DEPTHWISE[kind](descriptor)
+        if isinstance(descriptor, Matmul | Convolution | ConvDataGrad | ConvWeightGrad):
             makers = tuning_cache.candidates(descriptor, _PREPARE_TILED[kind])
-            kernel = _tuner().choose(tuning_cache.key(descriptor), makers)
-        elif isinstance(descriptor, Reorder):
-            kernel = reorder.prepare(descriptor)
-        else:
-            raise UnsupportedError(f"nothing generates {kind.__name__}")
-        return CheckedKernel(kernel, descriptor)
+            return _tuner().choose(tuning_cache.key(descriptor), makers)
+        if isinstance(descriptor, Reorder):
+            return reorder.prepare(descriptor)
+        raise UnsupportedError(f"nothing generates {kind.__name__}")
 
     def tune(self, descriptor: OpDescriptor) -> str:
         if isinstance(descriptor, Reorder) or is_depthwise(descriptor):
@@ -104,11 +101,12 @@ class GeneratedKernels(KernelLibrary):
 
     def report(self) -> Mapping[str, str]:
         machine = target.host()
-        large, best = tiles.of_product(machine, *gemm_problem.LARGE), tiles.best(machine)
+        large = tiles.of_product(cpu.host(), *gemm_problem.LARGE)
+        best = tiles.best(machine)
         return {
             "processor": machine.cpu,
             "vectors": f"{machine.vector_bits} bits",
-            "tiles": f"{_words(large)} in products, {_words(best)} in convolutions",
+            "tiles": f"{_tile_text(large)} in products, {_tile_text(best)} in convolutions",
             "micro-kernels of users": str(len(microkernel_registry.registered())),
             "threads": str(pools.limit()),
         }
@@ -122,5 +120,5 @@ def _tuner() -> autotune.Tuner:
     return autotune.tuner(tuning_cache.about())
 
 
-def _words(tile: tiles.Tile) -> str:
+def _tile_text(tile: tiles.Tile) -> str:
     return f"{tile.rows} rows x {tile.vectors} vectors"

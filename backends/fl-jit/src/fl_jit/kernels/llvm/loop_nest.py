@@ -2,7 +2,7 @@
 
     nest = LoopNestBuilder(module, "loop", FIELDS, machine, dtype)
     with nest.loop(nest.begin, nest.end) as item:
-        ... nest.words["rows"] ...
+        ... nest.args["rows"] ...
 
 Sizes, distances in bytes and addresses are fields, so that one nest serves every shape.
 """
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from fl_jit.kernels.codegen import half
+from fl_jit.kernels.codegen.arg_struct import FIELD, ArgStruct
 from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.function import SIGNATURE
 from fl_jit.kernels.codegen.loops import Loops, OuterLoops
@@ -22,7 +23,9 @@ from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import (
     IR,
     Vectors,
+    call,
     element_type,
+    i1,
     i8,
     i32,
     i64,
@@ -38,28 +41,21 @@ def computed(given: DType) -> DType:
     return float32 if given in HALF else given
 
 
-class Emitter(Loops):
-    """Builder of a function on elements of ``dtype``. Operands have the dtype ``given``: that one,
-    or half precision, which is converted on load and store."""
+def zero(b: IR, address: IR, nbytes: IR) -> None:
+    """Fill memory with zeros."""
+    call(b, "llvm.memset.p0.i64", ir.VoidType(), address, i8(0), nbytes, i1(0))
+
+
+class FunctionBuilder(Loops):
+    """Builder of a function of addresses, sizes and distances in bytes."""
 
     #: Argument fields by name, if the function has any.
-    words: Mapping[str, IR]
+    args: Mapping[str, IR]
 
-    def __init__(
-        self, function: IR, machine: Target, dtype: DType, given: DType | None = None
-    ) -> None:
+    def __init__(self, function: IR) -> None:
         function.attributes.add("nounwind")
         self.function = function
-        self.machine = machine
-        self.dtype = dtype
         self.b = Builder(function.append_basic_block("entry"))
-        self.of = Vectors(self.b, machine, machine.lanes(dtype.itemsize))
-        self.element = element_type(dtype)
-        #: Bytes of an element, and of a vector.
-        self.itemsize = dtype.itemsize
-        self.wide = self.of.lanes * dtype.itemsize
-        self.given = given or dtype
-        self.one = Vectors(self.b, machine, 1)
 
     def at(self, address: IR, distance: IR | int) -> IR:
         """The address ``distance`` bytes after ``address``."""
@@ -67,19 +63,73 @@ class Emitter(Loops):
             distance = i64(distance)
         return self.b.gep(address, [distance], source_etype=i8)
 
-    def address(self, word: IR) -> IR:
+    def address(self, field: IR) -> IR:
         """A field as an address."""
-        return self.b.inttoptr(word, pointer)
+        return self.b.inttoptr(field, pointer)
 
     def entry(self, table: IR, index: IR) -> IR:
         """An element of a table of int64."""
         at = self.b.gep(table, [index], source_etype=i64)
-        return self.b.load(at, typ=i64, align=8)
+        return self.b.load(at, typ=i64, align=FIELD)
 
-    def named(self, block: IR, names: Sequence[str]) -> Mapping[str, IR]:
-        """The fields of a block by name. Each field that is used is read once, at the beginning of
-        the function."""
-        return _Named(self, block, names)
+    def is_set(self, name: str) -> IR:
+        """Whether an argument field is not 0."""
+        return self.b.icmp_signed("!=", self.args[name], i64(0))
+
+    @contextmanager
+    def when(self, condition: IR) -> Iterator[None]:
+        """Emit the body under ``condition``."""
+        with self.b.if_then(condition):
+            yield
+
+    def sum(self, *products: tuple[IR, IR] | IR) -> IR:
+        """x * y + ... of pairs, and of single numbers."""
+        total: IR = i64(0)
+        for found in products:
+            term = self.b.mul(*found) if isinstance(found, tuple) else found
+            total = self.b.add(total, term)
+        return total
+
+    def maximum(self, x: IR, y: IR) -> IR:
+        """The larger of two integers."""
+        return self.b.select(self.b.icmp_signed(">", x, y), x, y)
+
+    def share(self, number: IR, of: IR, total: IR) -> tuple[IR, IR]:
+        """Begin and end of part ``number`` of ``of`` equal parts of ``total``."""
+        b = self.b
+        begin = b.sdiv(b.mul(number, total), of)
+        return begin, b.sdiv(b.mul(b.add(number, i64(1)), total), of)
+
+    def call(self, function: IR, signature: IR, *arguments: IR) -> None:
+        """Call the function whose address is the int64 ``function``."""
+        self.b.call_at(self.address(function), signature, arguments)
+
+    def move(
+        self, name: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR
+    ) -> None:
+        """Copy rows and columns by the function of ``strided_copy.py`` whose address is the field
+        ``name``. ``to`` and ``source`` are an address, a row stride and a column stride."""
+        arguments = (self.address(to[0]), *to[1:], self.address(source[0]), *source[1:])
+        self.call(self.args[name], strided_copy.SIGNATURE, *arguments, rows, columns)
+
+
+class Emitter(FunctionBuilder):
+    """Builder of a function on elements of ``dtype``. Operands have the dtype ``given``: that one,
+    or half precision, which is converted on load and store."""
+
+    def __init__(
+        self, function: IR, machine: Target, dtype: DType, given: DType | None = None
+    ) -> None:
+        super().__init__(function)
+        self.machine = machine
+        self.dtype = dtype
+        self.of = Vectors(self.b, machine, machine.lanes(dtype.itemsize))
+        self.element = element_type(dtype)
+        #: Bytes of an element, and of a vector.
+        self.itemsize = dtype.itemsize
+        self.wide = self.of.lanes * dtype.itemsize
+        self.given = given or dtype
+        self.one = Vectors(self.b, machine, 1)
 
     def read(self, address: IR, mask: IR | None = None) -> IR:
         """Load a vector of an operand's elements."""
@@ -106,72 +156,24 @@ class Emitter(Loops):
             vector = half.narrow(self.one, self.given, vector)
         self.one.store(vector, address)
 
-    @contextmanager
-    def when(self, condition: IR) -> Iterator[None]:
-        """Emit the body under ``condition``."""
-        with self.b.if_then(condition):
-            yield
-
-    def sum(self, *products: tuple[IR, IR] | IR) -> IR:
-        """x * y + ... of pairs, and of single numbers."""
-        total: IR = i64(0)
-        for found in products:
-            term = self.b.mul(*found) if isinstance(found, tuple) else found
-            total = self.b.add(total, term)
-        return total
-
-    def maximum(self, x: IR, y: IR) -> IR:
-        """The larger of two integers."""
-        return self.b.select(self.b.icmp_signed(">", x, y), x, y)
-
-    def share(self, number: IR, of: IR, total: IR) -> tuple[IR, IR]:
-        """Begin and end of part ``number`` of ``of`` equal parts of ``total``."""
-        b = self.b
-        begin = b.sdiv(b.mul(number, total), of)
-        return begin, b.sdiv(b.mul(b.add(number, i64(1)), total), of)
-
-    def call(self, word: IR, signature: IR, *arguments: IR) -> None:
-        """Call the function at the address ``word``."""
-        self.b.call_at(self.b.inttoptr(word, pointer), signature, arguments)
-
-    def move(
-        self, word: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR
-    ) -> None:
-        """Copy rows and columns by a function of ``strided_copy.py``. ``to`` and ``source`` are an
-        address, a row stride and a column stride."""
-        arguments = (self.address(to[0]), *to[1:], self.address(source[0]), *source[1:])
-        self.call(self.words[word], strided_copy.SIGNATURE, *arguments, rows, columns)
-
-
-class _Named(dict[str, IR]):
-    def __init__(self, function: Emitter, block: IR, names: Sequence[str]) -> None:
-        super().__init__()
-        self._function, self._block = function, block
-        self._index = {name: i for i, name in enumerate(names)}
-
-    def __missing__(self, name: str) -> IR:
-        with self._function.b.goto_entry_block():
-            self[name] = self._function.entry(self._block, i64(self._index[name]))
-        return self[name]
-
 
 class LoopNestBuilder(OuterLoops, Emitter):
-    """Builder of ``name(arguments, first item, last item + 1, worker)``; ``words`` has the names of
-    the argument fields."""
+    """Builder of ``name(arguments, first item, last item + 1, worker)`` with the argument fields
+    ``fields``."""
 
     def __init__(
         self,
         module: IR,
         name: str,
-        words: Sequence[str],
+        fields: ArgStruct,
         machine: Target,
         dtype: DType,
         given: DType | None = None,
     ) -> None:
         super().__init__(ir.Function(module, SIGNATURE, name), machine, dtype, given)
         self.arguments, self.begin, self.end, self.worker = self.function.args
-        self.words = self.named(self.arguments, words)
+        self.args = fields.fields(self.b, self.arguments)
 
-    def micro(self, word: IR, *arguments: IR) -> None:
-        """Call the micro-kernel at the address ``word``."""
-        self.call(word, microkernel.SIGNATURE, *arguments)
+    def micro(self, function: IR, *arguments: IR) -> None:
+        """Call the micro-kernel whose address is the int64 ``function``."""
+        self.call(function, microkernel.SIGNATURE, *arguments)

@@ -61,6 +61,7 @@ from fl_jit.kernels.codegen.half import narrow_sums
 from fl_jit.kernels.codegen.loops import Loops
 from fl_jit.kernels.codegen.target import AVX512, Target
 from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, i8, i32, i64, pointer
+from fl_jit.kernels.llvm import prefetch_policy
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import DType, bfloat16
 
@@ -77,11 +78,6 @@ _STEPS_OF_LONG, _MANY = 4, 27
 #: Rows of A per address register. With p and 3p in registers, an address operand reaches a + p, a +
 #: 2p and a + 3p, so 14 rows take 6 registers.
 _REACH = 4
-#: Prefetch distance of B in rows. A packed B needs 400 cycles, where a tile uses a row every 12 to
-#: 14 cycles. From beyond L2 a row would come too late; from L2 it is no slower. Rows of a B in
-#: place are in other pages, which no hardware prefetcher follows. Their distance is short, as those
-#: after the last row are not needed. GEMMs with operands in L2 are 3 to 8 % faster.
-_PREFETCH_DISTANCE = {"packed": 32, "rows": 8}
 SIGNATURE = ir.FunctionType(
     ir.VoidType(), [i64, pointer, i64, pointer, i64, pointer, i64, pointer, i64, i64, i64]
 )
@@ -154,11 +150,9 @@ class _Micro(Loops):
         row_bytes = self.vectors * self.of.lanes * self.itemsize
         self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
         self.passes = kernel.streams and not (kernel.masked or kernel.narrow)
-        # Prefetches only where loads are fewer than multiply-adds anyway, so that loads are not the
-        # bottleneck.
-        has_time = self.rows + 2 * self.vectors <= len(self.tiles)
-        self.asked = range(0, row_bytes if has_time else 0, LINE)
-        prefetch = _PREFETCH_DISTANCE[kernel.b]
+        prefetches_b = prefetch_policy.microkernel_prefetches_b(kernel.tile)
+        self.prefetched_bytes = range(0, row_bytes if prefetches_b else 0, LINE)
+        prefetch = prefetch_policy.MICROKERNEL_ROWS[kernel.b]
         self.prefetch = (
             i64(prefetch * row_bytes)
             if kernel.b == "packed"
@@ -226,7 +220,7 @@ class _Micro(Loops):
         in_b = self._stepped(self.in_b)
         in_a = {i: self._stepped(variable) for i, variable in self.in_a.items()}
         for step in range(count):
-            for byte in self.asked:
+            for byte in self.prefetched_bytes:
                 self._prefetch(self._at(self._at(in_b, self.prefetch), i64(byte)), write=False)
             masks = self.masks if self.kernel.b == "rows" else [None] * self.vectors
             row = [of.load(self.read, self._vector(in_b, j), masks[j]) for j in range(self.vectors)]
@@ -256,7 +250,7 @@ class _Micro(Loops):
         row-major A the rows are those with an address register of their own; others would need the
         instruction again.
         """
-        loads = self.rows + self.vectors + len(self.asked) + self.kernel.prefetch
+        loads = self.rows + self.vectors + len(self.prefetched_bytes) + self.kernel.prefetch
         count = (len(self.tiles) - loads) // max(self.vectors - 1, 1)
         if self.is_long:
             return set(range(0, self.rows, _REACH)[: max(count, 0)])

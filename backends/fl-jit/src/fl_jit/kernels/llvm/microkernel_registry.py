@@ -20,7 +20,7 @@ from typing import TypeAlias
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.library import KernelLibrary
-from fl_jit.kernels.llvm import FOLDER, amx, microkernel
+from fl_jit.kernels.llvm import FOLDER, microkernel
 from fl_jit.kernels.llvm.microkernel import MicroKernel
 from fl_tensor.errors import ArgumentError
 from fl_tensor.registration import Registration, attempt, function
@@ -86,7 +86,7 @@ def _made(
     kernel: MicroKernel, machine: Target, makers: tuple[KernelFactory, ...]
 ) -> tuple[object, int]:
     # From a factory; 0 if all of them return None.
-    for maker in (*makers, amx.maker):
+    for maker in makers:
         code = attempt(f"micro-kernel {_name(kernel)}", _loaded, maker, kernel, machine)
         if code is not None:
             return code, code.address("micro")

@@ -28,7 +28,8 @@ def prepare(descriptor: Reorder) -> Kernel:
     """A kernel between a strided layout and a layout that kernels of this library chose. Raises
     UnsupportedError for other layouts."""
     x, out = descriptor.x, descriptor.out
-    if any(isinstance(p, Packed) and isinstance(p.opaque, panels.Folded) for p in (x, out)):
+    opaque = [each.opaque for each in (x, out) if isinstance(each, Packed)]
+    if any(isinstance(each, panels.PrepackedLayout) for each in opaque):
         return panels.reorder(descriptor)
     if isinstance(x, Layout) and isinstance(out, Packed):
         return _Reorder(descriptor, x, out, packs=True)
@@ -38,8 +39,6 @@ def prepare(descriptor: Reorder) -> Kernel:
 
 
 class _Reorder:
-    workspace = 0
-
     def __init__(self, descriptor: Reorder, plain: Layout, packed: Packed, packs: bool) -> None:
         if plain.strides is None or plain.shape != packed.shape:
             raise UnsupportedError(f"{plain} as {packed!r}")

@@ -57,14 +57,14 @@ def key(descriptor: Tiled) -> str:
     fields = zip(type(descriptor)._fields, descriptor, strict=True)
     left = type(descriptor)._field_defaults
     told = [
-        f"{name} {_words(value)}"
+        f"{name} {_text(value)}"
         for name, value in fields
         if name not in left or value != left[name]
     ]
     return " ".join([type(descriptor).__name__.lower(), *told])
 
 
-def _words(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, Epilogue):
         return hashlib.sha256(value.program.text.encode()).hexdigest()[:8]
     return str(value).replace(" ", "")

@@ -10,11 +10,11 @@ import functools
 import itertools
 from collections.abc import Sequence
 
-from fl_jit.kernels.codegen import compile, target
+from fl_jit.kernels.codegen import arg_struct, compile, target
 from fl_jit.kernels.descriptors import ConvDataGrad, Convolution
 from fl_jit.kernels.layout import Layout, Placement, dense
 from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.llvm import FOLDER, epilogue, kernel_args
+from fl_jit.kernels.llvm import FOLDER, epilogue
 from fl_jit.kernels.llvm.conv import windows
 from fl_jit.kernels.llvm.conv.implicit_gemm import Image, Weights, strided
 from fl_jit.kernels.llvm.conv.windows import Axis
@@ -23,7 +23,7 @@ from fl_jit.kernels.llvm.depthwise.groups import Groups, Task
 from fl_jit.kernels.llvm.depthwise.images import Images
 from fl_jit.kernels.llvm.depthwise.kernel_args import FIELDS
 from fl_jit.kernels.llvm.depthwise.panels import Panels
-from fl_jit.kernels.llvm.two_phase_launch import Division, TwoPhaseLauncher
+from fl_jit.kernels.llvm.launcher import Division, Launcher
 from fl_tensor.dtypes import DType, float32, float64
 
 #: Approximate multiply-adds per nanosecond.
@@ -59,8 +59,6 @@ def _weights(w: Placement) -> Layout:
 class DepthwiseKernel:
     """A sum over windows of each group. ``axes``: the phases of depth, height and width."""
 
-    workspace = 0
-
     def __init__(
         self,
         descriptor: Convolution | ConvDataGrad,
@@ -86,12 +84,10 @@ class DepthwiseKernel:
         transposed = isinstance(descriptor, ConvDataGrad)
         panels = Panels.of(Weights.of(w, descriptor.groups, len(out.shape), transposed), task)
         known = block.is_known(task.groups, task.kernel[2])
-        images = Images.of(Image.of(source), Image.of(out), axes, task, known)
+        images = Images(Image.of(source), Image.of(out), axes, task, known)
         self._tables, tables = _tables(images, Image.of(out), panels, task)
-        self.about = f"generated: depthwise{', copied' * images.copied}"
-        code = _code(dtype)
-        values = panels.words | images.words | tables
-        values["epilogue"] = following.address if following else 0
+        self.about = f"generated: depthwise{', copied' * (images.copies or images.buffers)}"
+        values = panels.fields | images.fields | tables
 
         def divide(workers: int) -> Division:
             # Items: images, and their rows or some of their groups.
@@ -99,8 +95,8 @@ class DepthwiseKernel:
             nbytes = panels.nbytes + workers * values["worker_bytes"]
             return Division((panels.items, items), {}, nbytes)
 
-        work = out.elements * task.taps * task.groups.source / _SPEED
-        self._call = TwoPhaseLauncher(code, FIELDS, values, divide, work, following)
+        work = out.elements * task.kernel_size * task.groups.source / _SPEED
+        self._call = Launcher(_functions(dtype), FIELDS, values, divide, work, following)
 
     def __call__(self, *addresses: int) -> None:
         """Compute: source, weights[, inputs of the epilogue], out[, outputs of the epilogue]."""
@@ -111,11 +107,12 @@ class DepthwiseKernel:
 
 
 @compile.once
-def _code(dtype: DType) -> compile.Code:
+def _functions(dtype: DType) -> tuple[int, int]:
     machine = target.host()
     about = f"depthwise {dtype} {compile.sources(FOLDER)}"
     assembly = functools.partial(loop_nest.assembly, dtype, machine)
-    return compile.load(about, assembly, machine, compile.Effort.LEAST)
+    code = compile.load(about, assembly, machine, compile.Effort.LEAST)
+    return code.address("first"), code.address("second")
 
 
 def _tables(
@@ -124,24 +121,24 @@ def _tables(
     # The tables, which must live as long as the kernel, and the argument fields that depend on
     # windows.
     by = bounds.Distances(images.target, images.source, panels.places)
-    some = images.words["slice"]
+    some = images.fields["slice"]
     sizes = some, task.number % some or some
     best = block.best(task.groups, sizes, task.dtype, target.host(), task.kernel[2])
     line = bounds.line(images.axes[2], best.pixels, by, block.is_known(task.groups, task.kernel[2]))
     wanted = [best._replace(pixels=each.pixels, windows=each.windows) for each in line]
     codes = block.addresses(task.dtype, wanted)
     moves = [move * result.dtype.itemsize for move in (result.plane, result.row)]
-    runs = bounds.runs(images.axes, by, images.words["row_step"])
+    runs = bounds.runs(images.axes, by, images.fields["row_step"])
     tables = {
-        "run_table": kernel_args.array(itertools.chain(*itertools.chain(*runs))),
-        "first_runs": kernel_args.array(itertools.accumulate(map(len, runs), initial=0)),
-        "target_rows": kernel_args.array(bounds.begins(images.axes, moves)),
-        "column_table": kernel_args.array(
+        "run_table": arg_struct.array(itertools.chain(*itertools.chain(*runs))),
+        "first_runs": arg_struct.array(itertools.accumulate(map(len, runs), initial=0)),
+        "target_rows": arg_struct.array(bounds.begins(images.axes, moves)),
+        "column_table": arg_struct.array(
             bounds.column_table(line, [codes[each] for each in wanted])
         ),
     }
     steps = [bounds.step(a) * p for a, p in zip(images.axes, panels.places, strict=True)]
-    names = "panels_plane_tap", "panels_row_tap", "panels_tap"
-    found = {name: kernel_args.address(table) for name, table in tables.items()}
+    names = "panels_kernel_plane", "panels_kernel_row", "panels_kernel_column"
+    found = {name: arg_struct.address(table) for name, table in tables.items()}
     found |= {"columns": len(line), "panels_column": panels.places[2]}
     return tables, found | dict(zip(names, steps, strict=True))

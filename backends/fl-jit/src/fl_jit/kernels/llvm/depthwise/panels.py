@@ -22,12 +22,12 @@ _STEP = 256
 class Panels(NamedTuple):
     """The packed layout of weights, unless they are read in place.
 
-    words    argument fields of the loop nest, except steps that depend on the windows
+    fields   argument fields of the loop nest, except steps that depend on the windows
     places   bytes from place to place of the kernel: planes, rows, columns
     nbytes   bytes of workspace for the packed weights
     """
 
-    words: dict[str, int]
+    fields: dict[str, int]
     places: list[int]
     nbytes: int
 
@@ -40,10 +40,10 @@ class Panels(NamedTuple):
         turn = number * groups.source * item
         column = turn * groups.target
         packed = [kernel[1] * kernel[2] * column, kernel[2] * column, column]
-        rows, along = merged(kernel, w.kernel)
-        which = strided_copy.kind(0, groups.source, along if rows[2] > 1 else 1, w.group)
+        rows, column_step = merged(kernel, w.kernel)
+        which = strided_copy.kind(0, groups.source, column_step if rows[2] > 1 else 1, w.group)
         nbytes = 0 if direct else -(-kernel[0] * packed[0] // 64) * 64
-        words = {
+        fields = {
             "packed_inner": turn,
             "panels_direct": int(direct),
             "weights_move": 0 if direct else strided_copy.address(which, w.dtype, dtype),
@@ -58,7 +58,7 @@ class Panels(NamedTuple):
             "packed_group": groups.source * item,
             "weights_plane": w.kernel[0] * given,
             "weights_row": w.kernel[1] * given,
-            "weights_column": along * given,
+            "weights_column": column_step * given,
             "weights_group": w.group * given,
             "weights_feature": w.feature * given,
             "weights_channel": w.channel * given,
@@ -67,12 +67,12 @@ class Panels(NamedTuple):
             "groups": number,
             "workers_at": nbytes,
         }
-        return cls(words, [step * item for step in w.kernel] if direct else packed, nbytes)
+        return cls(fields, [step * item for step in w.kernel] if direct else packed, nbytes)
 
     @property
     def items(self) -> int:
         """Items of the first function of the loop nest: groups to pack."""
-        return 0 if self.words["panels_direct"] else -(-self.words["groups"] // _STEP)
+        return 0 if self.fields["panels_direct"] else -(-self.fields["groups"] // _STEP)
 
 
 def merged(kernel: Shape, strides: Shape) -> tuple[Shape, int]:

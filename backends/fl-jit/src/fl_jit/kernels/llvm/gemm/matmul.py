@@ -8,7 +8,7 @@ from fl_jit.kernels.library import Kernel, UnsupportedError
 from fl_jit.kernels.llvm import epilogue as epilogues
 from fl_jit.kernels.llvm.gemm import plan, skinny_gemm
 from fl_jit.kernels.llvm.gemm.gemm_problem import GemmProblem, by_strides, paired, task_of
-from fl_jit.kernels.llvm.gemm.launch import GemmLauncher
+from fl_jit.kernels.llvm.launcher import Launcher
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import float32, float64
 
@@ -20,11 +20,9 @@ _ROWS_OF_LONG, _LONG = 128, 2048
 class Product:
     """A kernel for a Matmul."""
 
-    workspace = 0
-
     def __init__(
         self,
-        run: GemmLauncher,
+        run: Launcher,
         operands: tuple[Placement, ...],
         about: str,
         reads: int,

@@ -37,18 +37,14 @@ from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i32, i64, memory_type, pointer
 from fl_jit.kernels.llvm.gemm import copy_kernel
+from fl_jit.kernels.llvm.prefetch_policy import PACKED_ROWS, TRANSPOSED_BYTES
 from fl_tensor.dtypes import DType
 
 PACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64, i64, pointer])
 KINDS = ("rows", "columns", "strided", "pairs")
-#: Rows that are read together: few enough streams of loads for the hardware prefetcher, and enough
-#: to write several cache lines at a time in each panel.
-_TOGETHER = 8
 #: Vectors per iteration of the three loops over a row.
 _AT_ONCE = (8, 4, 1)
 _LINE = 64
-#: Prefetch distance in bytes along a column that is being transposed.
-_PREFETCH_DISTANCE = 128
 
 
 def kind_of(row_stride: int, column_stride: int, dtype: DType) -> str:
@@ -110,8 +106,8 @@ class _Pack(copy_kernel.CopyKernelBuilder):
 
     def _by_rows(self, fill: Callable[[IR, IR, IR, IR, IR], None]) -> None:
         b = self.b
-        with self.loop(i64(0), self.rows, _TOGETHER) as first:
-            count = self.minimum(b.sub(self.rows, first), i64(_TOGETHER))
+        with self.loop(i64(0), self.rows, PACKED_ROWS) as first:
+            count = self.minimum(b.sub(self.rows, first), i64(PACKED_ROWS))
             with self._panels() as (source, columns, to, pitch):
                 source = self.at(source, b.mul(first, self.row_stride))
                 fill(source, count, columns, self.at(to, b.mul(first, pitch)), pitch)
@@ -129,7 +125,7 @@ class _Pack(copy_kernel.CopyKernelBuilder):
         """Rows of less than a vector. Tiles of a column-major A have hundreds of them."""
         b, mask = self.b, self.of.first(columns)
         last = b.sub(b.mul(columns, i64(self.dtype.itemsize)), i64(1))
-        prefetch = b.add(b.mul(self.row_stride, i64(_TOGETHER)), last)
+        prefetch = b.add(b.mul(self.row_stride, i64(PACKED_ROWS)), last)
         with self.loop(i64(0), rows) as row:
             here = self.at(source, b.mul(row, self.row_stride))
             self.of.prefetch(self.at(here, prefetch), 2)
@@ -141,7 +137,7 @@ class _Pack(copy_kernel.CopyKernelBuilder):
             here, there = (
                 self.at(source, b.mul(row, self.row_stride)), self.at(to, b.mul(row, pitch))
             )  # fmt: skip
-            below = self.at(here, b.mul(self.row_stride, i64(_TOGETHER)))
+            below = self.at(here, b.mul(self.row_stride, i64(PACKED_ROWS)))
             nbytes = b.mul(columns, i64(self.dtype.itemsize))
             with self.loop(i64(0), nbytes, _LINE) as byte:
                 self.of.prefetch(self.at(below, byte), 2)
@@ -191,11 +187,9 @@ class _Pack(copy_kernel.CopyKernelBuilder):
             with self.loop(i64(0), self.rows, lanes) as row:
                 start = self.at(here, b.mul(row, i64(self.dtype.itemsize)))
                 for i in range(lanes):
-                    prefetch_target = self.at(start, b.mul(self.column_stride, i64(i)))
-                    self.of.prefetch(
-                        self.at(prefetch_target, b.mul(self.column_stride, i64(lanes))), 2
-                    )
-                    self.of.prefetch(self.at(prefetch_target, i64(_PREFETCH_DISTANCE)))
+                    line = self.at(start, b.mul(self.column_stride, i64(i)))
+                    self.of.prefetch(self.at(line, b.mul(self.column_stride, i64(lanes))), 2)
+                    self.of.prefetch(self.at(line, i64(TRANSPOSED_BYTES)))
                 rows = self.minimum(b.sub(self.rows, row), i64(lanes))
                 self._square(start, rows, left, self.at(there, b.mul(row, pitch)), pitch)
 

@@ -1,15 +1,15 @@
-"""Addresses that cannot be right are errors; operands that only look like overlapping are not."""
+"""The test double: addresses that cannot be right are errors; operands that only look like
+overlapping are not."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from checked_kernel import CheckedKernel, CheckedKernels, reach, share
 
 from fl_jit.kernels import Layout, Matmul, Packed, UnsupportedError, row_major
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.kernels.descriptors import Epilogue
-from fl_jit.kernels.llvm.argument_checks import CheckedKernel, reach, share
-from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor.dtypes import float16, float32, float64
 from fl_tensor.errors import ArgumentError
 
@@ -17,7 +17,6 @@ from fl_tensor.errors import ArgumentError
 class Kernel:
     """Remembers what it was called with."""
 
-    workspace = 0
     about = "remembers"
 
     def __init__(self, *operands):
@@ -140,7 +139,7 @@ def test_sharing_is_exact():
 
 
 def test_kernels_of_the_provider_are_checked():
-    kernel = GeneratedKernels().find(Matmul(SQUARE, SQUARE, SQUARE))
+    kernel = CheckedKernels().find(Matmul(SQUARE, SQUARE, SQUARE))
     memory = np.zeros((4, 8, 8), np.float32)
     x, y, out, _ = (part.ctypes.data for part in memory)
     memory[:2] = 1
@@ -150,4 +149,4 @@ def test_kernels_of_the_provider_are_checked():
         with pytest.raises(ArgumentError):
             kernel(*addresses)
     absurd = Layout(float32, (8, 8), (1 << 60, 1))
-    assert GeneratedKernels().find(Matmul(absurd, SQUARE, SQUARE)) is None
+    assert CheckedKernels().find(Matmul(absurd, SQUARE, SQUARE)) is None

@@ -1,8 +1,8 @@
-"""Checks of the addresses that a kernel is called with.
+"""A test double of kernels, which checks the addresses that it is called with.
 
-A bad address raises an error. Without the check the call would crash or give a wrong result. No
-address may be 0 or misaligned, and an output may share no element with another operand. The
-exception is an epilogue that writes its output over its input in place.
+A bad address raises an error. A kernel itself would crash or give a wrong result. No address may be
+0 or misaligned, and an output may share no element with another operand. The exception is an
+epilogue that writes its output over its input in place.
 
 Operands whose address ranges are disjoint, nearly all of them, take two comparisons. Ranges can
 meet without a common element, as those of two column halves of one matrix do. Then a search decides
@@ -17,12 +17,20 @@ from itertools import combinations
 from fl_jit.kernels.descriptors import ConvWeightGrad, OpDescriptor
 from fl_jit.kernels.layout import Layout, Packed, Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
+from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor.errors import ArgumentError
 
 #: Steps of the search after which two operands count as overlapping.
 _PATIENCE = 10_000
 #: Distances in bytes that exceed any address space.
 _FARTHEST = 1 << 62
+
+
+class CheckedKernels(GeneratedKernels):
+    """The generated kernels, each of them checked."""
+
+    def prepare(self, descriptor: OpDescriptor) -> Kernel:
+        return CheckedKernel(super().prepare(descriptor), descriptor)
 
 
 class CheckedKernel:
