@@ -183,26 +183,6 @@ def test_places_with_gaps_are_no_product(library, only, layout, normal, unset):
     library.forget()
 
 
-@pytest.mark.parametrize("name", ["plain", "groups", "line"])
-def test_bias_and_activation_are_fused(run, layout, normal, unset, name):
-    case = CASES[name]
-    x_shape, w_shape, out_shape = case.shapes
-    x, w, bias, out = normal(*x_shape), normal(*w_shape), normal(case.features), unset(*out_shape)
-    descriptor = Convolution(
-        *(layout(x), layout(w), layout(out), *case.options), bias=layout(bias), activation="relu"
-    )
-    run(descriptor, x, w, bias, out)
-    beside = bias.reshape(-1, *(1 for _ in case.out))
-    close(out, np.maximum(forward(case, x, w) + beside, 0))
-
-
-def test_a_sigmoid_of_a_convolution_is_refused(library, layout, normal, unset):
-    case = CASES["plain"]
-    x, w, out = (make(*shape) for make, shape in zip((normal, normal, unset), case.shapes))
-    descriptor = Convolution(layout(x), layout(w), layout(out), *case.options, activation="sigmoid")
-    assert "0 of NaN" in library.why_not(descriptor)
-
-
 @pytest.mark.parametrize("name", ["plain", "groups", "dilated"])
 def test_weights_that_are_kept_packed(library, run, layout, normal, unset, name):
     case = CASES[name]

@@ -1,4 +1,4 @@
-"""Matrix products by oneDNN: any strides, batches, what can be fused."""
+"""Matrix products by oneDNN: any strides, batches, accumulation."""
 
 from __future__ import annotations
 
@@ -81,42 +81,6 @@ def test_heads_of_attention_need_no_copies(run, layout, normal, unset):
     close(out, scores.astype(float) @ v, 10)
 
 
-#: Of numbers in float64.
-ACTIVATIONS = {
-    "": lambda v: v,
-    "relu": lambda v: np.maximum(v, 0),
-    "gelu_tanh": lambda v: v / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))),
-    "tanh": np.tanh,
-    "sigmoid": lambda v: 1 / (1 + np.exp(-v)),
-}
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_bias_and_activation_are_fused(run, layout, normal, unset, activation):
-    x, y, bias, out = normal(9, 12), normal(12, 15), normal(1, 15), unset(9, 15)
-    run(Matmul(layout(x), layout(y), layout(out), layout(bias), activation), x, y, bias, out)
-    expected = ACTIVATIONS[activation](x.astype(float) @ y + bias)
-    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_activations_are_as_exact_as_the_contract_wants(run, layout, unset, activation):
-    """32 units of float32 at 4, as a composition may be off by, and NaN and infinity as they are.
-    Products with 1 leave the elements what they are."""
-    line = np.linspace(-30, 30, 4096, dtype=np.float32)
-    x = np.concatenate([line, [np.nan, np.inf, -1e38, 1e38, 1e-20]]).astype(np.float32)[:, None]
-    ones, out = np.ones((1, 16), np.float32), unset(len(x), 16)
-    run(Matmul(layout(x), layout(ones), layout(out), activation=activation), x, ones, out)
-    with np.errstate(over="ignore"):
-        expected = ACTIVATIONS[activation](x.astype(float)).astype(np.float32)
-    np.testing.assert_allclose(
-        out, np.broadcast_to(expected, out.shape), rtol=32 * 2**-23, atol=32 * 2**-21
-    )
-    assert np.isnan(out[4096]).all()
-    if activation in ("", "relu"):
-        np.testing.assert_array_equal(out, np.broadcast_to(expected, out.shape))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_accumulate(library, only, run, layout, normal, kind):
     library.forget()
@@ -169,8 +133,6 @@ def test_what_cannot_be_done_is_said(library, layout, normal, unset):
         (Matmul(reversed_rows, layout(y), layout(out)), "repeat or overlap"),
         (Matmul(repeated, layout(y), layout(out)), "repeat or overlap"),
         (Matmul(layout(x[:0]), layout(y), layout(out[:0])), "with elements"),
-        (Matmul(layout(x), layout(y), layout(out), activation="swish"), "activation 'swish'"),
-        (Matmul(layout(x), layout(y), layout(out), activation="gelu"), "activation 'gelu'"),
     ):
         assert library.find(bad) is None
         assert reason in library.why_not(bad)
@@ -179,20 +141,10 @@ def test_what_cannot_be_done_is_said(library, layout, normal, unset):
 
 
 def test_sgemm_says_what_it_has_not(library, layout, normal, unset):
-    x, y, out = normal(3, 4), normal(4, 5), unset(3, 5)
-    with pytest.raises(UnsupportedError, match="neither bias nor activation"):
-        matmul.Sgemm(library.binding, Matmul(layout(x), layout(y), layout(out), activation="relu"))
+    y, out = normal(4, 5), unset(3, 5)
     every_other = layout(normal(6, 8)[::2, ::2])
     with pytest.raises(UnsupportedError, match="contiguous rows or columns"):
         matmul.Sgemm(library.binding, Matmul(every_other, layout(y), layout(out)))
-
-
-def test_a_bias_with_gaps_is_refused(library, layout, normal, unset):
-    # The library would read it as if it had none.
-    x, y, bias, out = normal(9, 12), normal(12, 15), normal(1, 30)[:, ::2], unset(9, 15)
-    descriptor = Matmul(layout(x), layout(y), layout(out), layout(bias))
-    assert library.find(descriptor) is None
-    assert "overlooks the strides of a bias" in library.why_not(descriptor)
 
 
 def test_onednn_is_not_asked_for_epilogues(library):

@@ -47,7 +47,7 @@ IMAGE = channels_last(float32, (2, 64, 30, 30))
 WEIGHTS = row_major(float64, (64, 64, 3, 3))
 PLACES = (1, 1), ((1, 1), (1, 1)), (1, 1)
 PROBLEMS = [
-    product(200, bias=row_major(float32, (1, 200)), activation="relu"),
+    product(200, accumulate=True),
     followed(201),
     Convolution(IMAGE, WEIGHTS, IMAGE, *PLACES),
     ConvDataGrad(IMAGE, WEIGHTS, IMAGE, *PLACES, groups=1),
@@ -66,6 +66,7 @@ def test_problems_are_found_again_by_the_next_process(path, monkeypatch):
     for descriptor in PROBLEMS:
         workload_log.note(descriptor)
     assert workload_log.known() == PROBLEMS
+    assert list(map(type, workload_log.known())) == list(map(type, PROBLEMS))
     workload_log.save()
     monkeypatch.setattr(workload_log, "_noted", {})
     assert workload_log.known() == PROBLEMS

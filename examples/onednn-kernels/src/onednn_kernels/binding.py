@@ -34,7 +34,6 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "dnnl_post_ops_create": (_POINTER,),
     "dnnl_post_ops_destroy": (_POINTER,),
     "dnnl_post_ops_append_sum": (_POINTER, _FLOAT, ctypes.c_int32, _INT),
-    "dnnl_post_ops_append_eltwise": (_POINTER, _INT, _FLOAT, _FLOAT),
     "dnnl_primitive_desc_destroy": (_POINTER,),
     "dnnl_primitive_desc_query": (_POINTER, _INT, _INT, _POINTER),
     "dnnl_primitive_desc_query_md": (_POINTER, _INT, _INT),

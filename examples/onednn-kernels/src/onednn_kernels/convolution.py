@@ -135,15 +135,15 @@ def _plan(binding: Binding, made: Handle, operands: Sequence[Operand]) -> Kernel
 
 
 def _forward(binding: Binding, descriptor: Convolution, free: bool) -> Kernel:
-    if descriptor.activation == "sigmoid":
-        raise UnsupportedError("some convolutions of oneDNN have a sigmoid that makes 0 of NaN")
-    attribute = attributes(binding, descriptor.activation)
-    made = _forward_descriptor(binding, descriptor, free, descriptor.bias, attribute)
+    attribute = attributes(binding)
+    made = _forward_descriptor(binding, descriptor, free, None, attribute)
     w = _weights(descriptor.w, len(descriptor.x.shape), descriptor.groups)
-    operands = [Operand(primitives.SRC, descriptor.x), Operand(primitives.WEIGHTS, w)]
-    if descriptor.bias is not None:
-        operands.append(Operand(primitives.BIAS, descriptor.bias))
-    return _plan(binding, made, [*operands, Operand(primitives.DST, descriptor.out, output=True)])
+    operands = [
+        Operand(primitives.SRC, descriptor.x),
+        Operand(primitives.WEIGHTS, w),
+        Operand(primitives.DST, descriptor.out, output=True),
+    ]
+    return _plan(binding, made, operands)
 
 
 def _data(binding: Binding, descriptor: ConvDataGrad, free: bool) -> Kernel:
@@ -206,12 +206,7 @@ def key(descriptor: AnyConvolution) -> str:
         f"dilation {_times(descriptor.dilation)}",
         f"groups {descriptor.groups}",
     ]
-    more = (
-        [descriptor.activation]
-        if isinstance(descriptor, Convolution) and descriptor.activation
-        else []
-    )
-    more += ["bias"] if getattr(descriptor, "bias", None) is not None else []
+    more = ["bias"] if getattr(descriptor, "bias", None) is not None else []
     return " ".join([type(descriptor).__name__.lower(), str(x), str(w), str(out), *numbers, *more])
 
 

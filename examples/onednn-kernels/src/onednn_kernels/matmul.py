@@ -14,7 +14,7 @@ from fl_tensor.dtypes import float32
 from onednn_kernels import primitives
 from onednn_kernels.binding import Binding
 from onednn_kernels.forks import check_process
-from onednn_kernels.memory_descriptors import Shape, attributes, describe, describe_dense
+from onednn_kernels.memory_descriptors import Shape, attributes, describe
 from onednn_kernels.primitives import Operand, Primitive
 
 #: Up to so many rows the library's matmul is usually faster than its BLAS call.
@@ -36,8 +36,6 @@ class Sgemm:
 
     def __init__(self, binding: Binding, descriptor: Matmul) -> None:
         x, y, out = map(_plain, (descriptor.x, descriptor.y, descriptor.out))
-        if descriptor.bias is not None or descriptor.activation:
-            raise UnsupportedError("dnnl_sgemm fuses neither bias nor activation")
         self._swap = not _rows(out)  # a column-major result: (x y)^T = y^T x^T
         if self._swap:
             x, y, out = _transposed(y), _transposed(x), _transposed(out)
@@ -98,16 +96,16 @@ def _leading(x: Layout) -> tuple[bytes, int]:
 def _matmul(binding: Binding, descriptor: Matmul, packed: bool) -> primitives.Plan:
     x, out = describe(binding, descriptor.x), describe(binding, descriptor.out)
     y = describe(binding, descriptor.y, free=packed)
-    bias = None if descriptor.bias is None else describe_dense(binding, descriptor.bias)
-    attribute = attributes(binding, descriptor.activation, descriptor.accumulate)
+    attribute = attributes(binding, descriptor.accumulate)
     made = binding.create(
-        *("dnnl_matmul_primitive_desc_create", binding.engine, x, y, bias, out, attribute),
+        *("dnnl_matmul_primitive_desc_create", binding.engine, x, y, None, out, attribute),
         destroy="dnnl_primitive_desc_destroy",
     )
-    operands = [Operand(primitives.SRC, descriptor.x), Operand(primitives.WEIGHTS, descriptor.y)]
-    if descriptor.bias is not None:
-        operands.append(Operand(primitives.BIAS, descriptor.bias))
-    operands.append(Operand(primitives.DST, descriptor.out, output=True))
+    operands = [
+        Operand(primitives.SRC, descriptor.x),
+        Operand(primitives.WEIGHTS, descriptor.y),
+        Operand(primitives.DST, descriptor.out, output=True),
+    ]
     return primitives.assemble(Primitive(binding, made), operands)
 
 
@@ -135,9 +133,7 @@ def key(descriptor: Matmul) -> str:
     m, n = descriptor.out.shape[-2:]
     k = descriptor.x.shape[-1]
     batch = "x".join(map(str, descriptor.out.shape[:-2]))
-    more = [f"bias {descriptor.bias}"] if descriptor.bias is not None else []
-    more += [descriptor.activation] if descriptor.activation else []
-    more += ["accumulate"] if descriptor.accumulate else []
+    more = ["accumulate"] if descriptor.accumulate else []
     places = " ".join(_order(p) for p in (descriptor.x, descriptor.y, descriptor.out))
     what = f"{batch}x{m}x{k}x{n}".lstrip("x")
     return " ".join(["matmul", str(descriptor.out.dtype), what, places, *more])

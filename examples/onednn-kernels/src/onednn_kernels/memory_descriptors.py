@@ -1,4 +1,4 @@
-"""Memory descriptors and primitive attributes: layouts and post-ops in oneDNN's terms."""
+"""Memory descriptors and primitive attributes: layouts in oneDNN's terms."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ _DTYPES = {
     dtypes.uint8: 6,
     dtypes.float64: 7,
 }
-#: dnnl_eltwise_*. "relu" is elu with a factor of 0, because oneDNN's ReLU maps NaN to 0. Its GELU
-#: by erf maps infinity to NaN and has an error of 1e-6; it is not used.
-_ACTIVATIONS = {"relu": 0x22, "tanh": 0x21, "sigmoid": 0x29, "gelu_tanh": 0x2B}
 _MOST_AXES = 12
 
 
@@ -120,22 +117,15 @@ def _tidy(shape: Shape, strides: Shape) -> Shape:
     return tuple(p if n == 1 else s for n, s, p in zip(shape, strides, plain, strict=True))
 
 
-def attributes(binding: Binding, activation: str = "", accumulate: bool = False) -> Handle:
+def attributes(binding: Binding, accumulate: bool = False) -> Handle:
     """Primitive attributes with scratch memory from the caller.
 
-    ``accumulate`` adds the old value of the result before the activation.
+    ``accumulate`` adds the old value of the result.
     """
     made = binding.create("dnnl_primitive_attr_create", destroy="dnnl_primitive_attr_destroy")
     binding.call("dnnl_primitive_attr_set_scratchpad_mode", made, 1)
-    if activation or accumulate:
+    if accumulate:
         after = binding.create("dnnl_post_ops_create", destroy="dnnl_post_ops_destroy")
-        if accumulate:
-            binding.call("dnnl_post_ops_append_sum", after, 1.0, 0, 0)
-        if activation:
-            if activation not in _ACTIVATIONS:
-                known = ", ".join(_ACTIVATIONS)
-                raise UnsupportedError(f"activation {activation!r}: oneDNN is asked for {known}")
-            kind = _ACTIVATIONS[activation]
-            binding.call("dnnl_post_ops_append_eltwise", after, kind, 0.0, 0.0)
+        binding.call("dnnl_post_ops_append_sum", after, 1.0, 0, 0)
         binding.call("dnnl_primitive_attr_set_post_ops", made, after)
     return made

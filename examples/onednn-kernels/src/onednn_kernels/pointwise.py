@@ -39,7 +39,7 @@ class Product:
             raise UnsupportedError("a convolution with groups or strides is no product")
         if any(p != (0, 0) for p in descriptor.padding):
             raise UnsupportedError("a convolution with padding is no product")
-        if not isinstance(descriptor, ConvDataGrad) and descriptor.bias is not None:
+        if isinstance(descriptor, ConvWeightGrad) and descriptor.bias is not None:
             raise UnsupportedError("a bias is not part of the BLAS call")
         self.operands: tuple[Placement, ...]
         self._swapped = isinstance(descriptor, ConvWeightGrad)
@@ -54,7 +54,7 @@ class Product:
         else:
             x, w, g = _rows(descriptor.x), _matrix(descriptor.w), _rows(descriptor.out)
             self.operands = descriptor.x, descriptor.w, descriptor.out
-            product = Matmul(x, _transposed(w), g, activation=descriptor.activation)
+            product = Matmul(x, _transposed(w), g)
         if x.shape[0] < _LEAST_PLACES:
             raise UnsupportedError(f"{x.shape[0]} places are too few for a product")
         self._kernel = Sgemm(binding, product)

@@ -21,7 +21,7 @@ from onednn_kernels.forks import check_process
 from onednn_kernels.memory_descriptors import Descriptor, attributes, copied, describe
 
 #: DNNL_ARG_*: the roles of a primitive's arguments.
-SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
+SRC, DST, WEIGHTS = 1, 17, 33
 SCRATCHPAD = 80
 DIFF_SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS = 129, 145, 161, 169
 

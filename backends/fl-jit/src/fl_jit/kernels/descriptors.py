@@ -1,6 +1,7 @@
 """Operation descriptors: the requests that a kernel library receives.
 
-Descriptors are values: equal descriptors share one kernel.
+Descriptors are values: equal descriptors of one type share one kernel. As tuples, descriptors of
+different types with equal fields are equal, so a key of a dictionary needs the type as well.
 
 A kernel takes addresses in the order that the descriptor's docstring gives; outputs come last.
 Images are (batch, channels, *spatial) with one to three spatial axes. Padding is (low, high) per
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 
 Shape: TypeAlias = tuple[int, ...]
 Padding: TypeAlias = tuple[tuple[int, int], ...]
-
-#: Activations that can be fused into a GEMM or a convolution: none, max(v, 0), GELU by erf, GELU
-#: by tanh, tanh, 1 / (1 + exp(-v)). All of them propagate NaN.
-ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid")
 
 
 class Epilogue(NamedTuple):
@@ -59,19 +56,16 @@ class Epilogue(NamedTuple):
 class Matmul(NamedTuple):
     """GEMM: x (..., m, k) times y (..., k, n).
 
-    Addresses: x, y[, bias], out. With an epilogue: x, y, the epilogue's other inputs, out, the
-    epilogue's other outputs.
+    Addresses: x, y, out. With an epilogue: x, y, the epilogue's other inputs, out, the epilogue's
+    other outputs.
 
     x and y have as many batch axes as out. An axis of size 1 broadcasts. Transposes are strides.
-    ``bias`` has out's rank and broadcasts to it. ``accumulate`` adds to the old value of out. An
-    epilogue replaces bias and activation.
+    ``accumulate`` adds to the old value of out.
     """
 
     x: Placement
     y: Placement
     out: Placement
-    bias: Placement | None = None
-    activation: str = ""
     accumulate: bool = False
     epilogue: Epilogue | None = None
 
@@ -79,10 +73,10 @@ class Matmul(NamedTuple):
 class Convolution(NamedTuple):
     """Cross-correlation of x with w.
 
-    Addresses: x, w[, bias], out; with an epilogue as in Matmul.
+    Addresses: x, w, out; with an epilogue as in Matmul.
 
     w is (features, channels / groups, *kernel). Where strides cannot merge the first two axes, it
-    is (groups, features / groups, channels / groups, *kernel). bias is (features,).
+    is (groups, features / groups, channels / groups, *kernel).
     """
 
     x: Placement
@@ -92,8 +86,6 @@ class Convolution(NamedTuple):
     padding: Padding
     dilation: Shape
     groups: int = 1
-    bias: Placement | None = None
-    activation: str = ""
     epilogue: Epilogue | None = None
 
 

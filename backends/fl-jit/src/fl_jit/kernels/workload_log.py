@@ -39,7 +39,8 @@ _FORMAT = 1
 _TUPLES = Layout, Epilogue, Matmul, Convolution, ConvDataGrad, ConvWeightGrad
 _BY_NAME: dict[str, Any] = {each.__name__: each for each in _TUPLES}
 
-_noted: dict[OpDescriptor, None] = {}
+#: By type as well: descriptors of different types can have equal fields.
+_noted: dict[tuple[type, OpDescriptor], None] = {}
 _lock = free_after_fork(threading.Lock())
 _home = os.getpid()
 
@@ -48,17 +49,17 @@ def note(descriptor: OpDescriptor) -> None:
     """Record ``descriptor`` if it has at least ``LEAST_FLOPS`` operations and no packed operand."""
     if flops(descriptor) >= LEAST_FLOPS and not any(isinstance(p, Packed) for p in descriptor):
         with _lock:
-            _noted[descriptor] = None
+            _noted[type(descriptor), descriptor] = None
 
 
 def known(path: Path | None = None) -> list[OpDescriptor]:
     """The descriptors of other processes, oldest first, then those of this one."""
-    found = dict.fromkeys(_read(path or _path()))
+    found = dict.fromkeys((type(each), each) for each in _read(path or _path()))
     with _lock:
-        for descriptor in _noted:
-            found.pop(descriptor, None)
-            found[descriptor] = None
-    return list(found)[-MOST:]
+        for key in _noted:
+            found.pop(key, None)
+            found[key] = None
+    return [descriptor for _, descriptor in found][-MOST:]
 
 
 def save(path: Path | None = None) -> None:

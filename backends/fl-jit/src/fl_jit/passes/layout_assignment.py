@@ -35,7 +35,7 @@ Shape = roles.Shape
 _PER_AXIS = {"pad": ("low", "high", "interior"), "slice": ("starts", "sizes", "steps")}
 #: Windows over the spatial axes. Their kernels take ``order`` as an additional parameter.
 _WINDOWS = frozenset(("max_pool", "avg_pool", "max_pool_gradient", "avg_pool_gradient"))
-_CONVOLUTIONS = {
+_CONVOLUTIONS: dict[str, type] = {
     "conv": Convolution,
     "conv_data_gradient": ConvDataGrad,
     "conv_weight_gradient": ConvWeightGrad,

@@ -68,9 +68,6 @@ def prepare(descriptor: Convolution | ConvDataGrad, tiles: Tile | None = None) -
         raise UnsupportedError("an epilogue follows places in their order, not phases of a stride")
     reads: tuple[Placement, ...] = following.reads if following else ()
     writes = following.writes if following else ()
-    bias = getattr(descriptor, "bias", None)
-    if bias is not None and descriptor.epilogue is None:
-        reads = (bias,)
     operands = (source, w, *reads, out, *writes)
     return ConvolutionKernel(paired(task), operands, transposed, following, tiles)
 

@@ -70,10 +70,7 @@ class DepthwiseKernel:
         if 0 in (*source.shape, *w.shape, *out.shape):
             raise UnsupportedError("nothing to convolve")
         following = epilogue.prepare(descriptor)
-        bias = getattr(descriptor, "bias", None)
         reads: tuple[Placement, ...] = following.reads if following else ()
-        if bias is not None and descriptor.epilogue is None:
-            reads = (bias,)
         self._written = following.writes if following else ()
         self.operands = (source, w, *reads, out, *self._written)
         self._follows = following is not None
