@@ -50,19 +50,34 @@ _COLD = 96 << 20
 _ALIGNMENT = 64
 
 
-class Asked:
-    """A kernel library, and how often each descriptor is requested."""
+class Counting:
+    """A kernel library that counts the calls of its kernels by descriptor."""
 
     def __init__(self, library: KernelLibrary) -> None:
         self._library = library
-        self.counts: Counter[OpDescriptor] = Counter()
+        #: By type as well: descriptors of different types can have equal fields.
+        self.counts: Counter[tuple[type, OpDescriptor]] = Counter()
 
     def find(self, descriptor: OpDescriptor) -> Kernel | None:
-        self.counts[descriptor] += 1
-        return self._library.find(descriptor)
+        kernel = self._library.find(descriptor)
+        return None if kernel is None else CountedKernel(kernel, descriptor, self.counts)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._library, name)
+
+
+class CountedKernel:
+    """A kernel that counts its calls."""
+
+    def __init__(
+        self, kernel: Kernel, descriptor: OpDescriptor, counts: Counter[tuple[type, OpDescriptor]]
+    ) -> None:
+        self.operands, self.about = kernel.operands, kernel.about
+        self._kernel, self._key, self._counts = kernel, (type(descriptor), descriptor), counts
+
+    def __call__(self, *addresses: int) -> None:
+        self._counts[self._key] += 1
+        self._kernel(*addresses)
 
 
 def step_of(name: str, given: argparse.Namespace) -> Callable[[], float]:
@@ -83,20 +98,22 @@ def step_of(name: str, given: argparse.Namespace) -> Callable[[], float]:
     return step
 
 
-def problems_of(name: str, given: argparse.Namespace) -> tuple[Counter[OpDescriptor], float]:
-    """The problems of a step, and the seconds that it takes."""
+def problems_of(
+    name: str, given: argparse.Namespace
+) -> tuple[Counter[tuple[type, OpDescriptor]], float]:
+    """The descriptors of a step, and the seconds that it takes."""
     current = registry.active_library
-    asked = Asked(current())
-    registry.active_library = lambda: asked
+    counting = Counting(current())
+    registry.active_library = lambda: counting
     try:
         step = step_of(name, given)
         for _ in range(3):  # by then there is a plan, and weights lie as a step leaves them
             step()
         ft.jit.wait()
         step()
-        asked.counts.clear()
+        counting.counts.clear()
         step()
-        counts = Counter(asked.counts)
+        counts = Counter(counting.counts)
         seconds = [timed(step, 1, time.thread_time) for _ in range(given.rounds)]
     finally:
         registry.active_library = current
@@ -168,7 +185,7 @@ def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of a model, one for each pass."""
     counts, step = problems_of(name, given)
     sums: dict[str, Counter[Any]] = {}  # seconds, and bytes
-    for descriptor, count in counts.items():
+    for (_, descriptor), count in counts.items():
         if found := weights_of(descriptor):
             which, field = found
             times = times_of(descriptor, field, given)

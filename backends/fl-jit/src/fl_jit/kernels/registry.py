@@ -48,8 +48,10 @@ def requested() -> tuple[str, ...]:
         raise KernelLibraryError(f"{ENVIRONMENT}={setting}: {NONE!r} stands alone, or is left out")
     if len(set(names)) < len(names):
         raise KernelLibraryError(f"{ENVIRONMENT}={setting}: name each library once")
-    if names in ((GENERATED,), (NONE,)):  # without a look at what is installed
-        return names if names != (NONE,) else ()
+    if names == (NONE,):
+        return ()
+    if names == (GENERATED,):  # without a look at the installed distributions
+        return names
     known = available()
     if unknown := [name for name in names if name not in known]:
         listed = ", ".join(f"{name} ({origin})" for name, origin in known.items())
