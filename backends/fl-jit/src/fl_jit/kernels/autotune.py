@@ -27,8 +27,7 @@ from typing import Any, TypeAlias
 
 from fl_jit.kernels.layout import Layout, Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
-from fl_memory import current
-from fl_memory.forks import free_after_fork
+from fl_memory import current, free_after_fork
 from fl_tensor import cache_files, threads
 from fl_tensor.reproducible import is_reproducible
 
