@@ -52,18 +52,33 @@ _ALIGNMENT = 64
 
 
 class DispatchLog:
-    """A kernel library, and the number of requests by descriptor."""
+    """A kernel library that counts the calls of its kernels by descriptor."""
 
     def __init__(self, library: KernelLibrary) -> None:
         self._library = library
-        self.counts: Counter[OpDescriptor] = Counter()
+        #: By type as well: descriptors of different types can have equal fields.
+        self.counts: Counter[tuple[type, OpDescriptor]] = Counter()
 
     def find(self, descriptor: OpDescriptor) -> Kernel | None:
-        self.counts[descriptor] += 1
-        return self._library.find(descriptor)
+        kernel = self._library.find(descriptor)
+        return None if kernel is None else CountedKernel(kernel, descriptor, self.counts)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._library, name)
+
+
+class CountedKernel:
+    """A kernel that counts its calls."""
+
+    def __init__(
+        self, kernel: Kernel, descriptor: OpDescriptor, counts: Counter[tuple[type, OpDescriptor]]
+    ) -> None:
+        self.operands, self.about = kernel.operands, kernel.about
+        self._kernel, self._key, self._counts = kernel, (type(descriptor), descriptor), counts
+
+    def __call__(self, *addresses: int) -> None:
+        self._counts[self._key] += 1
+        self._kernel(*addresses)
 
 
 def step_of(name: str, given: argparse.Namespace) -> Callable[[], float]:
@@ -84,8 +99,10 @@ def step_of(name: str, given: argparse.Namespace) -> Callable[[], float]:
     return step
 
 
-def descriptors_of(name: str, given: argparse.Namespace) -> tuple[Counter[OpDescriptor], float]:
-    """The problems of a step, and the seconds that it takes."""
+def descriptors_of(
+    name: str, given: argparse.Namespace
+) -> tuple[Counter[tuple[type, OpDescriptor]], float]:
+    """The descriptors of a step, and the seconds that it takes."""
     current = registry.active_library
     log = DispatchLog(current())
     registry.active_library = lambda: log
@@ -169,7 +186,7 @@ def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of a model, one for each pass."""
     counts, step = descriptors_of(name, given)
     sums: dict[str, Counter[Any]] = {}  # seconds, and bytes
-    for descriptor, count in counts.items():
+    for (_, descriptor), count in counts.items():
         if found := weights_of(descriptor):
             which, field = found
             times = times_of(descriptor, field, given)

@@ -25,9 +25,9 @@ from fl_jit.kernels import (
     Reorder,
     any_layout,
     channels_last,
+    dense,
     row_major,
 )
-from fl_jit.kernels.layout import dense
 from fl_tensor.dtypes import DType
 
 #: Of products that have it, the second factor lies transposed.
@@ -35,7 +35,7 @@ TRANSPOSED = ("bmm-48x197x64x197",)
 _ALIGNMENT = 64
 
 
-def problem_of(case: str, dtype: DType, packed: bool) -> OpDescriptor:
+def descriptor_of(case: str, dtype: DType, packed: bool) -> OpDescriptor:
     """A case with operands and a result of ``dtype``."""
     layout_of = any_layout if packed else row_major
     if case in contractions.PRODUCTS:
@@ -83,7 +83,7 @@ class Prepared(NamedTuple):
 
 def prepare(library: KernelLibrary, case: str, dtype: DType, packed: bool) -> Prepared | str:
     """A case for a library, with numbers that are the same for all; else why there is none."""
-    descriptor = problem_of(case, dtype, packed)
+    descriptor = descriptor_of(case, dtype, packed)
     kernel = library.find(descriptor)
     if kernel is None and packed:
         return prepare(library, case, dtype, packed=False)

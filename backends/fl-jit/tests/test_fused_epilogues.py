@@ -37,7 +37,6 @@ def array(address: int, layout: Layout) -> np.ndarray:
 class Solved:
     """A product by NumPy, then its epilogue on blocks, the last one first."""
 
-    workspace = 0
     about = "blocks"
 
     def __init__(self, descriptor: OpDescriptor) -> None:

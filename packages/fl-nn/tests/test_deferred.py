@@ -234,7 +234,7 @@ def test_inference_between_training_steps_changes_no_bit(tmp_path, monkeypatch):
                 for _ in range(inferences):
                     with ag.no_grad():
                         outputs.append(np.asarray(model(x).tensor))
-                kept.append(any(plan.is_keeping for plan in backend.plans.entries()))
+                kept.append(any(plan.reads_prepacked for plan in backend.plans.entries()))
             nn.save_weights(path, model)
             again = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 128))
             nn.load_weights(path, again)

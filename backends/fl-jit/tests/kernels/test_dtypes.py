@@ -10,9 +10,10 @@ pytest.importorskip("ml_dtypes", reason="NumPy's bfloat16")
 
 import fl_tensor as ft
 from fl_jit import JitBackend
-from fl_jit.eager.prepacked import PrepackedArray, storage_of
 from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import target
+from fl_jit.kernels.llvm.library import GeneratedKernels
+from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_tensor.backends.numpy import conv
 from fl_tensor.graph import cost
 
@@ -22,7 +23,7 @@ RUNS = 3
 
 @pytest.fixture(scope="module")
 def generated():
-    return registry._make_generated()
+    return GeneratedKernels()
 
 
 @pytest.fixture

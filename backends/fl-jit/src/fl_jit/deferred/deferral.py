@@ -11,19 +11,22 @@ from typing import Any
 
 from fl_jit.deferred.fast_paths import COMPUTED
 from fl_jit.eager.backend import EagerBackend
-from fl_jit.eager.prepacked import storage_of
 from fl_jit.extensions.operations import Operation, Parameters
 from fl_jit.planning.deferral_policy import DeferralPolicy
 from fl_jit.planning.plan_cache import PlanCache
 from fl_jit.steps.interpret import interpret
-from fl_jit.traces.lazy import Lazy, Trace
-from fl_tensor import Device, settings
+from fl_jit.traces.lazy import Lazy, Trace, computed
+from fl_jit.traces.prepacked import PrepackedArray
+from fl_tensor import Device, DType, settings
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.roles import Shape
 
 Value = NumpyAdapter
 #: Below it an operation costs less than recording it saves.
 _MIN_SIZE = 8192
+#: Arrays of others with at least this many elements become values that can be prepacked. Packing
+#: of smaller weights takes no noticeable time.
+_MIN_PREPACKABLE = 1024
 
 
 class DeferredBackend(EagerBackend):
@@ -61,7 +64,24 @@ class DeferredBackend(EagerBackend):
 
     def is_ready(self, x: Value) -> bool:
         """Whether ``x`` has been computed."""
-        return x.__class__ is not Lazy or x.trace is None
+        return x.__class__ is not Lazy or x.trace is None or x.trace.__class__ is PrepackedArray
+
+    def from_host(
+        self,
+        data: memoryview,
+        shape: Shape,
+        dtype: DType,
+        device: Device,
+        blocking: bool = True,
+    ) -> Value:
+        made = super().from_host(data, shape, dtype, device, blocking)
+        return made if math.prod(shape) < _MIN_PREPACKABLE else computed(made.array, dtype)
+
+    def from_dlpack(self, source: Any, device: Device) -> Value | None:
+        made = super().from_dlpack(source, device)
+        if made is None or made.array.size < _MIN_PREPACKABLE:
+            return made
+        return computed(made.array, made.dtype)
 
     @property
     def _pending(self) -> Trace:
@@ -83,16 +103,14 @@ class DeferredBackend(EagerBackend):
         largest = 0
         for x in operands:
             kind = x.__class__
-            if kind is Lazy:
-                if x.trace is not None:
-                    return True
-                size = x.array.size
-            elif kind is NumpyAdapter:
-                size = x.array.size
-            elif kind is Number:
+            if kind is Number:
                 continue
+            if kind is Lazy and (trace := x.trace) is not None:
+                if trace.__class__ is not PrepackedArray:
+                    return True
+                size = trace.size
             else:
-                size = storage_of(x).size
+                size = x.array.size
             if size > largest:
                 largest = size
         return largest >= self.smallest and self.policy.records(largest)

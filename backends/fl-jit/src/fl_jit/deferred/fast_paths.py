@@ -23,8 +23,7 @@ from fl_tensor.reproducible import is_reproducible
 Value = NumpyAdapter
 
 #: Classes of values that are computed. Other classes have a ``trace``, which names what they wait
-#: for. The exception: another thread may restore their plain class at that moment
-#: (``prepacked.py``).
+#: for.
 COMPUTED = frozenset((NumpyAdapter, Number))
 
 _new, _ndarray, _without_warnings = object.__new__, np.ndarray, errstate.run
@@ -39,7 +38,7 @@ def unary(eager: Any, deferred: Callable[[Any, Value], Value]) -> Any:
         return deferred
 
     def operation(self: Any, x: Any) -> Value:
-        if x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None:
+        if x.__class__ not in COMPUTED and x.trace is not None:
             return deferred(self, x)
         a = x.array
         nbytes = a.nbytes
@@ -83,8 +82,8 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
             number.number = value
             number.dtype = x.dtype
             return number
-        if (x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None) or (
-            y.__class__ not in COMPUTED and getattr(y, "trace", None) is not None
+        if (x.__class__ not in COMPUTED and x.trace is not None) or (
+            y.__class__ not in COMPUTED and y.trace is not None
         ):
             return deferred(self, x, y)
         a, b = x.array, y.array
@@ -121,7 +120,7 @@ def reshape(deferred: Callable[..., Value]) -> Any:
     """For ``reshape``."""
 
     def reshape(self: Any, x: Any, shape: tuple[int, ...]) -> Value:
-        if x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None:
+        if x.__class__ not in COMPUTED and x.trace is not None:
             return deferred(self, x, shape)
         array = x.array
         if array.size >= self.smallest:
@@ -137,12 +136,12 @@ def reshape(deferred: Callable[..., Value]) -> Any:
 
 
 def slice(deferred: Callable[..., Value]) -> Any:
-    """For ``slice``. A slice of an array that was never deferred is a view, whatever its size."""
+    """For ``slice``. A slice of a computed array is a view, whatever its size."""
 
     def slice(
         self: Any, x: Any, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if x.__class__ is not NumpyAdapter:
+        if x.__class__ not in COMPUTED and x.trace is not None:
             return deferred(self, x, starts, sizes, steps)
         if not starts:
             return x

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fl_jit.deferred import fast_paths
 from fl_jit.deferred.deferral import DeferredBackend, Value, defer
 from fl_jit.traces.cache_keys import exact
-from fl_jit.traces.lazy import Lazy, Stream
+from fl_jit.traces.lazy import Stream
 from fl_tensor import CPU, Device, dtypes, rules
 from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.backends.numpy.adapter import is_sole_owner
@@ -78,8 +78,8 @@ class DeferredShapeOps(DeferredBackend):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if (x.__class__ is Lazy and x.trace is None) or not self._should_defer(x):
-            return _slice(self, x, starts, sizes, steps)  # a view: its start is data
+        if not self._should_defer(x):
+            return _slice(self, x, starts, sizes, steps)
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
         return self._pending.record("slice", (x,), parameters, shape, x.dtype)
@@ -100,9 +100,9 @@ class DeferredShapeOps(DeferredBackend):
         donate: bool = False,
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode)
-        is_computed = x.__class__ is not Lazy or x.trace is None
+        is_ready = self.is_ready(x)
         # A small table is cheap to copy.
-        is_donated = donate and is_computed and x.array.size >= self.smallest
+        is_donated = donate and is_ready and x.array.size >= self.smallest
         if is_donated or not self._should_defer(x, updates):
             if donate:
                 self._run_readers(x)
@@ -121,8 +121,7 @@ class DeferredShapeOps(DeferredBackend):
         donate: bool = False,
     ) -> Value:
         rules.slice(x, starts, updates.shape, steps)
-        is_computed = x.__class__ is not Lazy or x.trace is None
-        if not is_computed or (not donate and self._should_defer(updates)):
+        if not self.is_ready(x) or (not donate and self._should_defer(updates)):
             # The starts are operands: a loop over positions is one structure.
             begin = [super(DeferredShapeOps, self).full((), s, dtypes.int64, CPU) for s in starts]
             record, operands = self._pending.record, (x, updates, *begin)

@@ -36,7 +36,7 @@ class Facts(NamedTuple):
 
 def of_step(step: Step, plan: Plan) -> Facts:
     """The facts of a step of ``plan`` before it runs."""
-    total = cost.of_group(step.nodes, plan.layouts, plan.wanted)
+    total = cost.of_group(step.nodes, plan.layouts, plan.live_outs)
     return Facts(step.kind, work(step.nodes), shape(step.nodes), total.bytes, total.flops)
 
 
@@ -81,9 +81,9 @@ def listing(plan: Plan) -> str:
         kind, what, shapes, nbytes, flops = of_step(step, plan)
         rows.append((str(number), kind, nbytes, flops, shapes, what))
     text = table.render(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
-    if plan.keeps:
-        text += f"\nkept packed from run {cost.RUNS_UNTIL_KEPT} with the same values on:"
-    for value, packed in plan.keeps.items():
-        turned = ", turned" * packed.turned
-        text += f"\n  {value} {_times(value)}{turned}: {packed.layout.nbytes:,} bytes"
+    if plan.prepack_steps:
+        text += f"\nprepacked from run {cost.RUNS_UNTIL_KEPT} with the same values on:"
+    for value, prepack in plan.prepack_steps.items():
+        transposed = ", transposed" * prepack.transposed
+        text += f"\n  {value} {_times(value)}{transposed}: {prepack.layout.nbytes:,} bytes"
     return text

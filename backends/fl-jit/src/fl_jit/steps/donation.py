@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
 from fl_jit.steps.lower import Lowered
 from fl_tensor.graph import Value
 from fl_tensor.graph.strides import contiguous
@@ -85,7 +85,7 @@ _HELD = count_if_alone(
 
 def donated(leaves: list[Any]) -> list[bool]:
     """Which leaves are referred to by this list only."""
-    return [count <= _LISTED for count in _listed(leaves)]
+    return [getrefcount(leaf) <= _LISTED for leaf in leaves]
 
 
 def _listed(leaves: list[Any]) -> list[int]:
@@ -97,7 +97,7 @@ _LISTED = count_if_alone(
 )
 
 
-def places(lowered: Lowered) -> list[list[Value]]:
+def overwritable(lowered: Lowered) -> list[list[Value]]:
     """For each output of a kernel the roots that it may overwrite, if they die. Such a root is read
     by one operand only, elementwise, in C order and from its beginning, as the output is
     written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fl_jit.extensions.kernels import Run
@@ -18,6 +18,7 @@ class External:
     kind = "external"
     nodes: list[Node]
     dying: list[Value]
+    in_place: Collection[Value] = ()
 
     def __init__(self, node: Node, places: Mapping[Value, StridedLayout], run: Run) -> None:
         self.run = run

@@ -8,14 +8,14 @@ indices was checked when the operation was called.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
 from fl_jit.kernels.codegen.axes import join_axes, letters
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.steps.donation import Values
-from fl_jit.steps.views import show
+from fl_jit.steps.views import array_of
 from fl_tensor import dtypes
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import TO_NUMPY, adapt
@@ -67,6 +67,7 @@ class Gather:
     kind = "kernel"
     nodes: list[Node]
     dying: list[Value]
+    in_place: Collection[Value] = ()
 
     def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
         from fl_jit.kernels.codegen.kernel import Kernel
@@ -106,6 +107,7 @@ class Scatter:
     kind = "numpy"
     nodes: list[Node]
     dying: list[Value]
+    in_place: Collection[Value]
 
     def __init__(self, node: Node, found: Mapping[Value, StridedLayout], eager: Any) -> None:
         self.node, self.eager = node, eager
@@ -114,10 +116,11 @@ class Scatter:
         table, (root, offset, strides) = self.operands[0]
         whole = root.shape == table.shape and not offset and strides == contiguous(table.shape)
         self._places = [root] if whole else []
+        self.in_place = node.outputs if whole else ()
 
     def __call__(self, values: Values) -> None:
         # The others first: a view of the table's elements holds a reference to its array.
-        indices, updates = (adapt(show(values, v, at), v.dtype) for v, at in self.operands[1:])
+        indices, updates = (adapt(array_of(values, v, at), v.dtype) for v, at in self.operands[1:])
         array, in_place = self._table(values)
         parameters = self.node.parameters
         made = self.eager._scatter(
@@ -135,7 +138,7 @@ class Scatter:
         table, layout = self.operands[0]
         places = [root for root in self._places if root in self.dying]
         taken = values.take(places, self.node.outputs[0])
-        return (show(values, table, layout), False) if taken is None else (taken, True)
+        return (array_of(values, table, layout), False) if taken is None else (taken, True)
 
 
 class SliceUpdate(Scatter):
@@ -143,7 +146,7 @@ class SliceUpdate(Scatter):
 
     def __call__(self, values: Values) -> None:
         (part, at), *starts = self.operands[1:]
-        updates = adapt(show(values, part, at), part.dtype)
+        updates = adapt(array_of(values, part, at), part.dtype)
         begin = tuple([int(values[layout.root]) for _, layout in starts])
         array, in_place = self._table(values)
         table = adapt(array, self.operands[0][0].dtype)
@@ -165,7 +168,7 @@ class AddRows(Scatter):
         read = [found[indices], found[updates]]
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in read]
         if self._places and self._places[0] in [p.root for p in read]:
-            self._places = []  # it is read while it would be written
+            self._places, self.in_place = [], ()  # it is read while it would be written
         row = table.shape[1:]
         strides = [
             read[0].strides + (0,) * len(row),

@@ -18,11 +18,10 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fl_jit.eager import prepacked as keeping
-from fl_jit.eager.prepacked import storage_of
 from fl_jit.traces import interrupts, loop_detection, loop_execution
 from fl_jit.traces.failure_isolation import Failed, IsolatedValue, subtrace_of
 from fl_jit.traces.invalidated import InvalidatedValue, detach
+from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_jit.traces.recording import Call, Recording, Recordings
 from fl_memory import selection
 from fl_memory.forks import free_after_fork
@@ -46,11 +45,12 @@ class Stream(NamedTuple):
 class Lazy(NumpyAdapter):
     """The result of call ``number`` in ``trace``. After the call has run, ``trace`` is None and
     ``array`` is stored. ``IsolatedValue``: the computation failed, and a read tries it again.
-    ``Failed`` and ``InvalidatedValue``: a read raises an error."""
+    ``Failed`` and ``InvalidatedValue``: a read raises an error. ``PrepackedArray``: the value was
+    computed, and its array is packed; a read restores it."""
 
     __slots__ = ("number", "shape", "trace")
 
-    trace: Trace | IsolatedValue | Failed | InvalidatedValue | None
+    trace: Trace | IsolatedValue | Failed | InvalidatedValue | PrepackedArray | None
     shape: tuple[int, ...]
     number: int
 
@@ -62,13 +62,12 @@ class Lazy(NumpyAdapter):
         return _array_of(self)
 
 
-class PrepackedLazy(keeping.UnpackedOnDemand, Lazy):
-    """A computed lazy value whose array is prepacked."""
+def computed(array: Any, dtype: DType) -> Lazy:
+    """A value that has its array. Unlike a ``NumpyAdapter`` it may be prepacked."""
+    made = _new(Lazy)
+    made.array, made.dtype, made.shape, made.trace = array, dtype, array.shape, None
+    return made
 
-    __slots__ = ()
-
-
-keeping.register(Lazy, PrepackedLazy)
 
 #: Access to the array without ``__getattr__``.
 _array_of: Callable[[Lazy], Any] = NumpyAdapter.__dict__["array"].__get__
@@ -232,21 +231,21 @@ class Trace:
         # The operand numbers in calls; None where an operand belongs to another thread.
         numbers, leaf_numbers, leaves, nbytes = [], self._leaf_numbers, self.leaves, 0
         for x in operands:
-            kind = x.__class__
-            if kind is Lazy and x.trace is not None:
-                if x.trace is not self:
+            kind, storage = x.__class__, None
+            if kind is Lazy and (trace := x.trace) is not None:
+                if trace is self:
+                    numbers.append(x.number)
+                    continue
+                if trace.__class__ is not PrepackedArray:
                     return None
-                numbers.append(x.number)
-                continue
+                storage = trace
             key = id(x)
             number = leaf_numbers.get(key)
             if number is None:
                 number = leaf_numbers[key] = ~len(leaves)
                 leaves.append(x)
-                if kind is NumpyAdapter or kind is Lazy:
-                    nbytes += x.array.nbytes
-                elif kind is not Number and kind is not Stream:
-                    nbytes += storage_of(x).nbytes
+                if kind is not Number and kind is not Stream:
+                    nbytes += (x.array if storage is None else storage).nbytes
             numbers.append(number)
         self._bytes += nbytes
         return tuple(numbers)

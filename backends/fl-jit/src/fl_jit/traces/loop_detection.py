@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
 from fl_jit.traces.recording import Call
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.dtypes import DType

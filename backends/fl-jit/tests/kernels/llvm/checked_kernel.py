@@ -36,13 +36,11 @@ class CheckedKernels(GeneratedKernels):
 class CheckedKernel:
     """A kernel with a check of the addresses of each call."""
 
-    __slots__ = (
-        "_first", "_kernel", "_pairs", "_ranges", "_strictest", "operands", "workspace",
-    )  # fmt: skip
+    __slots__ = ("_first", "_kernel", "_pairs", "_ranges", "_strictest", "operands")
 
     def __init__(self, kernel: Kernel, descriptor: OpDescriptor) -> None:
         self._kernel = kernel
-        self.operands, self.workspace = kernel.operands, kernel.workspace
+        self.operands = kernel.operands
         self._ranges = tuple(map(reach, self.operands))
         self._first = first = len(self.operands) - _outputs(descriptor)
         there = [n for n, (low, high) in enumerate(self._ranges) if low < high]

@@ -17,7 +17,6 @@ from fl_tensor.errors import ArgumentError
 class Kernel:
     """Remembers what it was called with."""
 
-    workspace = 0
     about = "remembers"
 
     def __init__(self, *operands):

@@ -7,12 +7,13 @@ import itertools
 
 import numpy as np
 import pytest
+from bias_and_activation import followed
 from convolution_cases import Case
 
 from fl_jit.kernels import ConvDataGrad, Convolution, Packed, Reorder, any_layout, channels_last
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.llvm import epilogue, microkernel_registry, tile
+from fl_jit.kernels.llvm import microkernel_registry, tile
 from fl_jit.kernels.llvm.conv import forward as convolution
 from fl_jit.kernels.llvm.conv import panels, passes, windows
 from fl_jit.kernels.llvm.conv.implicit_gemm import Image, ImplicitGemm, Panels, Weights
@@ -153,7 +154,7 @@ def test_bias_and_activation(run, layout, normal, unset, name, order):
     x, w, bias = normal(*x_shape, order="last"), normal(*w_shape), normal(case.features)
     out = unset(*out_shape, order=order)
     layouts = layout(x), layout(w), layout(out)
-    descriptor = Convolution(*layouts, *case.options, bias=layout(bias), activation="relu")
+    descriptor = followed(Convolution(*layouts, *case.options), layout(bias), "relu")
     run(descriptor, x, w, bias, out)
     beside = bias.reshape(-1, *[1] * len(case.size))
     close(out, np.maximum(exact(case, x, w) + beside, 0))
@@ -313,9 +314,11 @@ def test_blocks_of_weights_are_as_deep_as_the_second_cache_allows(second, rows, 
 def test_a_gradient_with_phases_takes_no_epilogue(layout, normal):
     case = CASES["strided"]
     g, w, x = (normal(*s, order="last") for s in (case.shapes[2], case.shapes[1], case.shapes[0]))
-    forward = Convolution(layout(x), layout(w), layout(g), *case.options, activation="relu")
+    forward = Convolution(layout(x), layout(w), layout(g), *case.options)
     descriptor = ConvDataGrad(
-        layout(g), layout(w), layout(x), *case.options, epilogue=epilogue.of(forward)
+        *(layout(g), layout(w), layout(x)),
+        *case.options,
+        epilogue=followed(forward, activation="relu").epilogue,
     )
     with pytest.raises(UnsupportedError, match="phases"):
         convolution.prepare(descriptor)

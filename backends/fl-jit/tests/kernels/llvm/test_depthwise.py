@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from bias_and_activation import followed
 from checked_kernel import CheckedKernels
 from convolution_cases import Case
 
@@ -132,7 +133,7 @@ def test_forward(case, dtype, layout):
         out[...] = np.nan
         run(depthwise.prepare(Convolution(*places, *case.options)), x, w, out)
         close(out, expected, TOLERANCE[dtype])
-        descriptor = Convolution(*places, *case.options, layout(bias), "relu")
+        descriptor = followed(Convolution(*places, *case.options), layout(bias), "relu")
         run(depthwise.prepare(descriptor), x, w, bias, out)
         shifted = expected + bias.reshape(-1, *[1] * len(case.size))
         close(out, np.maximum(shifted, 0), TOLERANCE[dtype])
@@ -211,9 +212,8 @@ def test_small_groups(case, channels, features, dtype, layout):
             blocks = parts.diagonal(axis1=0, axis2=2).transpose(2, 0, 1)
             found[(..., *place)] = blocks.reshape(len(w), channels)
         out = np.full_like(gradient, np.nan)
-        descriptor = Convolution(
-            layout(x), layout(w), layout(out), *case.options, layout(bias), "relu"
-        )
+        convolution = Convolution(layout(x), layout(w), layout(out), *case.options)
+        descriptor = followed(convolution, layout(bias), "relu")
         assert is_depthwise(descriptor)
         run(depthwise.prepare(descriptor), x, w, bias, out)
         close(out, np.maximum(expected + bias.reshape(-1, 1, 1), 0), TOLERANCE[dtype])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bias_and_activation import followed
 from checked_kernel import CheckedKernels
 from gemm_cases import lay
 
@@ -67,7 +68,7 @@ def test_sums_are_added_to_what_is_there(provider, rng):
 def test_bias_and_activation_follow(provider, rng):
     x, w, b = (rng.standard_normal(s, dtype=np.float32) for s in ((5, 70), (100, 70), (1, 100)))
     out = np.full((5, 100), np.nan, np.float32)
-    descriptor = Matmul(*map(lay, (x, w.T, out)), bias=lay(b), activation="relu")
+    descriptor = followed(Matmul(*map(lay, (x, w.T, out))), lay(b), "relu")
     kernel = provider.find(descriptor)
     assert kernel.about.startswith("dots")
     kernel(*(array.ctypes.data for array in (x, w, b, out)))

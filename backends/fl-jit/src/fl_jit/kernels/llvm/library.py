@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from fl_jit.kernels import cpu
-from fl_jit.kernels.autotune import Tuners
+from fl_jit.kernels import autotune, cpu
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen import threads as pools
 from fl_jit.kernels.descriptors import (
@@ -39,7 +38,6 @@ _PREPARE_TILED: dict[type, tuning_cache.Prepare] = {
     ConvDataGrad: convolution.prepare,
     ConvWeightGrad: convolution_weights.prepare,
 }
-_PREPARE: dict[type, Prepare] = {Reorder: reorder.prepare}
 #: Depthwise convolutions, and convolutions of small groups.
 _PREPARE_DEPTHWISE: dict[type, Prepare] = {
     Convolution: depthwise.prepare,
@@ -60,20 +58,25 @@ class GeneratedKernels(KernelLibrary):
         # Prepared kernels depend on the number of threads and on the registered micro-kernels.
         threads.register(threads.Pool("generated", lambda count: self.forget(), self._state))
         microkernel_registry.watch(self)
-        self._tuners = Tuners(tuning_cache.about)
 
     def prepare(self, descriptor: OpDescriptor) -> Kernel:
         kind = type(descriptor)
-        if not self.solves(kind):
-            raise UnsupportedError(f"nothing generates {kind.__name__}")
         if is_depthwise(descriptor):
             return _PREPARE_DEPTHWISE[kind](descriptor)
         if isinstance(descriptor, Matmul | Convolution | ConvDataGrad | ConvWeightGrad):
-            return tuning_cache.choose(descriptor, _PREPARE_TILED[kind], self._tuners.current())
-        return _PREPARE[kind](descriptor)
+            makers = tuning_cache.candidates(descriptor, _PREPARE_TILED[kind])
+            return _tuner().choose(tuning_cache.key(descriptor), makers)
+        if isinstance(descriptor, Reorder):
+            return reorder.prepare(descriptor)
+        raise UnsupportedError(f"nothing generates {kind.__name__}")
 
-    def solves(self, kind: type) -> bool:
-        return kind in _PREPARE or kind in _PREPARE_TILED
+    def tune(self, descriptor: OpDescriptor) -> str:
+        if isinstance(descriptor, Reorder) or is_depthwise(descriptor):
+            return ""
+        makers = tuning_cache.candidates(descriptor, _PREPARE_TILED[type(descriptor)])
+        choice = _tuner().tune(tuning_cache.key(descriptor), makers)
+        self.forget()
+        return "" if choice == tuning_cache.RULE else choice
 
     def prepacked_layout(self, descriptor: Matmul | Convolution) -> Packed | None:
         if isinstance(descriptor, Matmul):
@@ -94,7 +97,7 @@ class GeneratedKernels(KernelLibrary):
         return found
 
     def choices(self) -> str:
-        return self._tuners.current().table()
+        return _tuner().table()
 
     def report(self) -> Mapping[str, str]:
         machine = target.host()
@@ -111,6 +114,10 @@ class GeneratedKernels(KernelLibrary):
     def _state(self) -> str:
         pool = pools.pool()
         return f"{pools.limit()} of {pool.name if pool else 'none: serially'}"
+
+
+def _tuner() -> autotune.Tuner:
+    return autotune.tuner(tuning_cache.about())
 
 
 def _tile_text(tile: tiles.Tile) -> str:

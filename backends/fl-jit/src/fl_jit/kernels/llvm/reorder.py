@@ -39,8 +39,6 @@ def prepare(descriptor: Reorder) -> Kernel:
 
 
 class _Reorder:
-    workspace = 0
-
     def __init__(self, descriptor: Reorder, plain: Layout, packed: Packed, packs: bool) -> None:
         if plain.strides is None or plain.shape != packed.shape:
             raise UnsupportedError(f"{plain} as {packed!r}")

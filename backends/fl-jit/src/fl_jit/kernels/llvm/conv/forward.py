@@ -74,7 +74,6 @@ class ImageKernel:
     """A kernel of a convolution or of its dgrad, with its epilogue. Derived classes set ``about``
     and ``_call``, which computes on the addresses of the source, the weights and the result."""
 
-    workspace = 0
     about: str
     _call: Launcher
 
@@ -86,10 +85,7 @@ class ImageKernel:
         out: Placement,
         following: Prepared | None,
     ) -> None:
-        bias = getattr(descriptor, "bias", None)
         reads, writes = (following.reads, following.writes) if following else ((), ())
-        if bias is not None and descriptor.epilogue is None:
-            reads = (bias,)
         self.operands = (source, w, *reads, out, *writes)
         self._inputs = len(self.operands) - len(writes)
         self._has_epilogue = following is not None

@@ -164,8 +164,6 @@ def _interleaved(weights: Weights, places: list[int]) -> int:
 class _Reordered:
     """Packs weights, or unpacks them, in the calling thread."""
 
-    workspace = 0
-
     def __init__(
         self, descriptor: Reorder, weights: Weights, layout: PrepackedLayout, unpack: bool
     ) -> None:

@@ -48,8 +48,6 @@ Call: TypeAlias = Callable[[tuple[int, int, int, int]], None]
 class WgradKernel:
     """A wgrad kernel that computes by ``call``."""
 
-    workspace = 0
-
     def __init__(self, descriptor: ConvWeightGrad, about: str, call: Call) -> None:
         bias = () if descriptor.bias is None else (descriptor.bias,)
         self.operands = (descriptor.x, descriptor.gradient, *bias, descriptor.out)

@@ -20,8 +20,6 @@ _ROWS_OF_LONG, _LONG = 128, 2048
 class Product:
     """A kernel for a Matmul."""
 
-    workspace = 0
-
     def __init__(
         self,
         run: Launcher,
