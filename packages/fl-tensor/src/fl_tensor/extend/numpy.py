@@ -4,7 +4,7 @@ Derive from ``NumpyBackend`` and override operations. Values are ``NumpyAdapter`
 an ``array`` and a ``dtype``; a derived class may add attributes. The rules:
 
 * An array is never written to after its adapter was returned. The exception is a donated operand
-  (``donate=True``) of which ``is_sole_owner`` says that nobody else sees it.
+  (``donate=True``) whose array is not shared: ``is_sole_owner``.
 * Results come from ``memory.empty``: large ones are blocks of the memory manager in use.
 * Single floats may be a ``Number``, a NumPy scalar without an array. ``adapt`` makes either.
 * NumPy's floating-point warnings are off: ``errstate.call`` and ``errstate.quiet``.
