@@ -149,7 +149,9 @@ from fl_tensor.threads import set_num_threads as set_num_threads
 
 if TYPE_CHECKING:
     from fl_tensor import fft as fft
+    from fl_tensor import graph as graph
     from fl_tensor import linalg as linalg
+    from fl_tensor import random as random
     from fl_tensor.functions.quantiles import nanquantile as nanquantile
     from fl_tensor.functions.quantiles import percentile as percentile
     from fl_tensor.functions.quantiles import quantile as quantile
@@ -187,7 +189,7 @@ _LATER = {
     for name in names.split()
 }
 #: Modules that are loaded when they are first asked for.
-_MODULES = frozenset(("array_api", "backends", "fft", "linalg"))
+_MODULES = frozenset(("array_api", "backends", "fft", "graph", "linalg", "random"))
 
 
 def __getattr__(name: str) -> object:
