@@ -11,7 +11,6 @@ Functions work on any array: tensors, and what other packages derive from ``Arra
 package loads no array library; a backend is loaded when the first tensor is made.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fl_tensor._version import __version__ as __version__
@@ -193,6 +192,8 @@ _MODULES = frozenset(("array_api", "backends", "fft", "graph", "linalg", "random
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")  # which makes it an attribute
     if name in _LATER:

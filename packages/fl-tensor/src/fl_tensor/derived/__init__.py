@@ -10,7 +10,6 @@ The modules are loaded when their first operation is called: a program uses few 
 
 from __future__ import annotations
 
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -52,10 +51,14 @@ MODULES = (
 
 def modules() -> list[ModuleType]:
     """All modules with operations, loaded."""
+    from importlib import import_module
+
     return [import_module(f"{__name__}.{name}") for name in MODULES]
 
 
 def __getattr__(name: str) -> ModuleType:
     if name in MODULES:
+        from importlib import import_module
+
         return import_module(f"{__name__}.{name}")  # which makes it an attribute
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
