@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fl_jit.passes import profitability
+
 pytest.importorskip("ml_dtypes", reason="NumPy's bfloat16")
 
 import fl_tensor as ft
@@ -15,7 +17,6 @@ from fl_jit.kernels.codegen import target
 from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_tensor.backends.numpy import conv
-from fl_tensor.graph import cost
 
 DTYPES = ("bfloat16", "float16", "float64")
 RUNS = 3
@@ -253,7 +254,7 @@ def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(asked, at_once):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_weights_that_stay_come_back_bit_for_bit(asked, monkeypatch, dtype):
-    monkeypatch.setattr(cost, "RUNS_UNTIL_KEPT", 2)
+    monkeypatch.setattr(profitability, "RUNS_UNTIL_KEPT", 2)
     monkeypatch.setenv("FL_JIT_COMPILE_AFTER", "1")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
     backend = JitBackend()

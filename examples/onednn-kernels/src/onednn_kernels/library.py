@@ -20,7 +20,7 @@ from fl_jit.kernels import (
     UnsupportedError,
     tuner,
 )
-from fl_tensor import threads
+from fl_tensor.extend import threads
 from onednn_kernels import convolution, forks, matmul
 from onednn_kernels.binding import Binding
 from onednn_kernels.memory_descriptors import describe

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from fl_jit.kernels import registry, workload_log
 from fl_jit.kernels.descriptors import OpDescriptor
-from fl_tensor import threads
+from fl_tensor.extend import threads
 
 _WIDTH = 30
 

@@ -6,8 +6,13 @@ from typing import Any, TypeAlias
 
 from fl_jit.deferred.deferral import DeferredBackend, Value, defer
 from fl_tensor import DerivedOps, dtypes, rules
-from fl_tensor.derived import conv_gradient, pooling, pooling_gradient, sequence
-from fl_tensor.roles import Shape
+from fl_tensor.extend import Shape
+from fl_tensor.extend.rules import (
+    check_conv_gradient,
+    check_pool_gradient,
+    check_recurrent,
+    pool_output_sizes,
+)
 
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -37,7 +42,7 @@ class DeferredContractions(DeferredBackend):
     ) -> Value:
         if x.dtype in dtypes.HALF or not self._should_defer(x, state, weight):
             return super().recurrent(x, state, weight, bias, cell, lengths, reverse)
-        _, steps = sequence.fitting(x, state, weight, bias, cell, lengths)
+        _, steps = check_recurrent(x, state, weight, bias, cell, lengths)
         operands = (x, state, weight) if bias is None else (x, state, weight, bias)
         settings = cell, None if lengths is None else tuple(lengths), bool(reverse)
         shape = (steps, *x.shape[:2], state.shape[2])
@@ -55,7 +60,7 @@ class DeferredContractions(DeferredBackend):
         self, op: str, x: Value, window: Shape, stride: Shape, padding: Padding, *more: Any
     ) -> Value:
         settings = tuple(window), tuple(stride), _pairs(padding)
-        shape = (*x.shape[:2], *pooling.output(op, x.shape, *settings))
+        shape = (*x.shape[:2], *pool_output_sizes(op, x.shape, *settings))
         return self._pending.record(op, (x,), (*settings, *more), shape, x.dtype)
 
     @defer("gradient", "x")
@@ -63,7 +68,7 @@ class DeferredContractions(DeferredBackend):
         self, gradient: Value, x: Value, window: Shape, stride: Shape, padding: Padding
     ) -> Value:
         settings = tuple(window), tuple(stride), _pairs(padding)
-        pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *settings)
+        check_pool_gradient("max_pool_gradient", gradient, x.shape, *settings)
         return self._pending.record("max_pool_gradient", (gradient, x), settings, x.shape, x.dtype)
 
     @defer("gradient")
@@ -77,7 +82,7 @@ class DeferredContractions(DeferredBackend):
         *more: Any,
     ) -> Value:
         settings = tuple(shape), tuple(window), tuple(stride), _pairs(padding)
-        pooling_gradient.fitting("avg_pool_gradient", gradient, *settings)
+        check_pool_gradient("avg_pool_gradient", gradient, *settings)
         settings, record = (*settings, *more), self._pending.record
         return record("avg_pool_gradient", (gradient,), settings, settings[0], gradient.dtype)
 
@@ -97,7 +102,7 @@ class DeferredContractions(DeferredBackend):
         settings = _conv_settings(*settings)
         if max(settings[2]) > 1:  # input dilation, which no kernel library supports
             return DerivedOps.conv_data_gradient(self, gradient, w, shape, *settings)
-        conv_gradient.fitting("conv_data_gradient", gradient.shape, shape, w.shape, *settings)
+        check_conv_gradient("conv_data_gradient", gradient.shape, shape, w.shape, *settings)
         return self._conv_gradient("conv_data_gradient", gradient, w, shape, settings)
 
     @defer("gradient", "x")
@@ -107,7 +112,7 @@ class DeferredContractions(DeferredBackend):
         settings = _conv_settings(*settings)
         if max(settings[2]) > 1:
             return DerivedOps.conv_weight_gradient(self, gradient, x, shape, *settings)
-        conv_gradient.fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *settings)
+        check_conv_gradient("conv_weight_gradient", gradient.shape, x.shape, shape, *settings)
         return self._conv_gradient("conv_weight_gradient", gradient, x, shape, settings)
 
     def _conv_gradient(

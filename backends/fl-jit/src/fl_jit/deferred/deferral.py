@@ -17,9 +17,9 @@ from fl_jit.planning.plan_cache import PlanCache
 from fl_jit.steps.interpret import interpret
 from fl_jit.traces.lazy import Lazy, Trace, computed
 from fl_jit.traces.prepacked import PrepackedArray
-from fl_tensor import Device, DType, settings
-from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
-from fl_tensor.roles import Shape
+from fl_tensor import Device, DType
+from fl_tensor.extend import Shape, settings
+from fl_tensor.extend.numpy import Number, NumpyAdapter
 
 Value = NumpyAdapter
 #: Below it an operation costs less than recording it saves.

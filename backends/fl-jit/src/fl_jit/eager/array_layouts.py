@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fl_jit.kernels.layout import Layout
-from fl_tensor.backends.numpy.adapter import FROM_NUMPY
+from fl_tensor.extend.numpy import FROM_NUMPY
 
 Array: TypeAlias = np.ndarray[Any, Any]
 _addressof, _from_buffer = ctypes.addressof, ctypes.c_char.from_buffer

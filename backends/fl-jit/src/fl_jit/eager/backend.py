@@ -13,12 +13,10 @@ import numpy as np
 from fl_jit.eager.kernel_calls import ConvParameters
 from fl_jit.eager.kernel_dispatch import dispatch, is_large
 from fl_jit.kernels import registry
-from fl_tensor.backends.numpy import NumpyBackend, errstate, memory
-from fl_tensor.backends.numpy.adapter import NumpyAdapter
-from fl_tensor.backends.numpy.ufuncs import wide
-from fl_tensor.derived import conv_gradient
 from fl_tensor.dtypes import HALF
-from fl_tensor.roles import Shape
+from fl_tensor.extend import Shape
+from fl_tensor.extend.numpy import NumpyAdapter, NumpyBackend, errstate, memory
+from fl_tensor.extend.rules import check_conv_gradient
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Value = NumpyAdapter
@@ -100,11 +98,19 @@ def _dispatched(
         return None
     if parameters is not None and op != "conv":
         image, w = (shape, y.shape) if op == "conv_data_gradient" else (y.shape, shape)
-        conv_gradient.fitting(op, x.shape, image, w, *parameters)
+        check_conv_gradient(op, x.shape, image, w, *parameters)
     out = dispatch(op, x.array, y.array, shape, parameters)
     if out is None and x.dtype in HALF:
-        out = dispatch(op, wide(x), wide(y), shape, parameters)
+        out = dispatch(op, _float32(x), _float32(y), shape, parameters)
     return out
+
+
+def _float32(x: Value) -> Array:
+    return x.array.astype(np.float32)
+
+
+def _float32(x: Value) -> Array:
+    return x.array.astype(np.float32)
 
 
 def _rounded(out: Array, x: Value) -> Array:

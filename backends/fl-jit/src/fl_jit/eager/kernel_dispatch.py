@@ -15,14 +15,13 @@ import numpy as np
 from fl_jit.eager import blas
 from fl_jit.eager.array_layouts import address, layout
 from fl_jit.eager.kernel_calls import ConvParameters, View, kernel_call
+from fl_jit.eager.views import strided
 from fl_jit.kernels import registry
 from fl_jit.kernels.layout import Layout, row_major
 from fl_jit.kernels.library import Kernel, KernelLibrary
 from fl_tensor import dtypes
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import FROM_NUMPY
-from fl_tensor.backends.numpy.views import strided
 from fl_tensor.dtypes import DType
+from fl_tensor.extend.numpy import FROM_NUMPY, memory
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]

@@ -28,8 +28,7 @@ from typing import Any, TypeAlias
 from fl_jit.kernels.layout import Layout, Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
 from fl_memory import current, free_after_fork
-from fl_tensor import cache_files, threads
-from fl_tensor.reproducible import is_reproducible
+from fl_tensor.extend import cache_files, is_reproducible, threads
 
 #: Returns a time in seconds; only differences are used.
 Clock: TypeAlias = Callable[[], float]

@@ -9,7 +9,7 @@ from fl_jit.kernels.descriptors import Convolution, Matmul, OpDescriptor, Shape
 from fl_jit.kernels.layout import Packed
 from fl_jit.kernels.library import Kernel, KernelLibrary, UnsupportedError
 from fl_memory import free_after_fork
-from fl_tensor.cached import cached_property
+from fl_tensor.extend import cached_property
 
 
 class FallbackChain(KernelLibrary):

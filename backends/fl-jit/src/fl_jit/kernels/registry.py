@@ -19,7 +19,7 @@ from importlib import import_module
 from fl_jit.kernels.chain import FallbackChain
 from fl_jit.kernels.library import Kernel, KernelLibrary, KernelLibraryError
 from fl_memory.installed import Offer, offers
-from fl_tensor import settings
+from fl_tensor.extend import settings
 
 GROUP = "fl.jit.kernel_libraries.v1"
 ENVIRONMENT = "FL_KERNEL_LIBRARIES"

@@ -23,13 +23,11 @@ from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import instructions
 from fl_jit.kernels.descriptors import ConvDataGrad, Convolution, ConvWeightGrad
 from fl_jit.passes.reduction_forms import REDUCTIONS
-from fl_tensor import roles
+from fl_tensor.extend import Shape, is_reproducible
 from fl_tensor.graph import Graph, Node, Value
-from fl_tensor.reproducible import is_reproducible
 
 #: For each axis in memory, slowest first, the axis of the value.
 Order = tuple[int, ...]
-Shape = roles.Shape
 
 #: Operations whose result has the order of their operand, and their arguments per axis.
 _PER_AXIS = {"pad": ("low", "high", "interior"), "slice": ("starts", "sizes", "steps")}

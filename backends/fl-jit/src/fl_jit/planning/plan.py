@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from operator import itemgetter
 from typing import Any, Protocol
 
+from fl_jit.eager.views import strides_of
 from fl_jit.extensions import registry
 from fl_jit.kernels.layout import Packed
 from fl_jit.passes import layout_assignment
@@ -37,8 +38,7 @@ from fl_jit.traces.failure_isolation import fail
 from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Lazy, Stream
 from fl_jit.traces.prepacked import PrepackedArray
-from fl_tensor.backends.numpy.adapter import Number
-from fl_tensor.backends.numpy.views import strides_of
+from fl_tensor.extend.numpy import Number
 from fl_tensor.graph import Node, Value, cost
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.strides import contiguous, layouts

@@ -9,8 +9,7 @@ from fl_jit.kernels.layout import Packed
 from fl_jit.steps.bound_kernel import bind
 from fl_jit.steps.donation import Values
 from fl_jit.steps.operation import Operation
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY
+from fl_tensor.extend.numpy import TO_NUMPY, memory
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import StridedLayout
 

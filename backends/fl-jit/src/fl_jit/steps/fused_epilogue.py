@@ -22,9 +22,8 @@ from fl_jit.passes.group import Group
 from fl_jit.steps.bound_kernel import bind, call_of
 from fl_jit.steps.donation import Values, overwritable
 from fl_jit.steps.lower import Lowered, Lowering, Operand
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.cached import cached_property
+from fl_tensor.extend import cached_property
+from fl_tensor.extend.numpy import TO_NUMPY, memory
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import Shape, StridedLayout, contiguous
 

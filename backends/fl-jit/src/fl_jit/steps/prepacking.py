@@ -14,18 +14,19 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fl_jit.eager.array_layouts import layout
+from fl_jit.eager.views import strides_of
 from fl_jit.kernels import registry
 from fl_jit.kernels.descriptors import Convolution, Matmul, Reorder
 from fl_jit.kernels.layout import Packed
+from fl_jit.passes import profitability
 from fl_jit.passes.layout_assignment import order_of
 from fl_jit.passes.weight_prepacking import prepackable_weights
 from fl_jit.steps.bound_kernel import call_of
 from fl_jit.traces.lazy import Lazy
 from fl_jit.traces.prepacked import PrepackedArray, prepack, storage_of
-from fl_tensor.backends.numpy.views import strides_of
-from fl_tensor.graph import Graph, Node, Value, cost
+from fl_tensor.extend import is_reproducible
+from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.graph.strides import StridedLayout
-from fl_tensor.reproducible import is_reproducible
 
 
 class PrepackStep:
@@ -36,7 +37,7 @@ class PrepackStep:
         self.layout, self.transposed = packed, transposed
         self._last: Callable[[], Any] = lambda: None
         self._runs = 0  # with the same array
-        self._until = cost.RUNS_UNTIL_KEPT
+        self._until = profitability.RUNS_UNTIL_KEPT
         self._unpaid = 0  # runs until the cost is recovered
 
     def __call__(self, leaf: Any) -> Any:
@@ -66,7 +67,7 @@ class PrepackStep:
         unpack = library.find(Reorder(self.layout, plain))
         if pack is None or unpack is None:
             return array
-        self._unpaid = cost.RUNS_UNTIL_KEPT
+        self._unpaid = profitability.RUNS_UNTIL_KEPT
         packed = PrepackedArray(array, self.layout, self.transposed, pack, unpack)
         prepack(leaf, array, packed)
         return packed
@@ -91,7 +92,7 @@ def prepack_steps(
 
     def reads_packed(node: Node) -> bool:
         supported = is_builtin(node) and _descriptor(node, layouts) is not None
-        return supported and cost.pays_kept(node)
+        return supported and profitability.pays_kept(node)
 
     weights = prepackable_weights(graph, layouts, results, reads_packed)
     steps: dict[Value, PrepackStep] = {}

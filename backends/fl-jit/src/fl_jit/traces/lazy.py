@@ -23,13 +23,12 @@ from fl_jit.traces.failure_isolation import Failed, IsolatedValue, subtrace_of
 from fl_jit.traces.invalidated import InvalidatedValue, detach
 from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_jit.traces.recording import Call, Recording, Recordings
-from fl_memory import selection
-from fl_memory.forks import free_after_fork
-from fl_memory.selection import current as current_manager
-from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_memory import current as current_manager
+from fl_memory import free_after_fork, selection
+from fl_tensor import reproducible
 from fl_tensor.dtypes import DType
-from fl_tensor.refcounts import count_if_alone, getrefcount
-from fl_tensor.reproducible import is_reproducible, reproducible
+from fl_tensor.extend import count_if_alone, getrefcount, is_reproducible
+from fl_tensor.extend.numpy import Number, NumpyAdapter
 
 if TYPE_CHECKING:
     from fl_jit.traces.template import Template

@@ -11,6 +11,8 @@ from fl_memory import selection
 from fl_memory.buffers import exporter
 from fl_tensor.backends.numpy import errstate
 
+__all__ = ["cast", "empty", "is_small", "owned"]
+
 
 def is_small(nbytes: int) -> bool:
     """Whether a result of so many bytes may come from the runtime instead of the manager."""
