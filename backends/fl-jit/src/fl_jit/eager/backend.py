@@ -109,9 +109,5 @@ def _float32(x: Value) -> Array:
     return x.array.astype(np.float32)
 
 
-def _float32(x: Value) -> Array:
-    return x.array.astype(np.float32)
-
-
 def _rounded(out: Array, x: Value) -> Array:
     return out if out.dtype == x.array.dtype else memory.cast(out, x.array.dtype)
