@@ -34,6 +34,7 @@ from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.plugins import Registry
 from fl_memory.selection import REGISTRY, available, current, get, mark, use
 from fl_memory.stats import Stats
+from fl_memory.tags import TAGS, current_tag, tagged
 
 __all__ = [
     "Account",
@@ -56,6 +57,7 @@ __all__ = [
     "Registry",
     "SMALL_BYTES",
     "Stats",
+    "TAGS",
     "UseAfterFreeError",
     "WrongManagerError",
     "__version__",
@@ -63,10 +65,12 @@ __all__ = [
     "cause",
     "current",
     "current_cause",
+    "current_tag",
     "device_memory",
     "free_after_fork",
     "get",
     "mark",
     "register_device",
+    "tagged",
     "use",
 ]
