@@ -48,6 +48,13 @@ class EventQueue:
 
         return remove
 
+    def _tell(self, event: Event) -> None:
+        """Tell ``event`` now, or at the end of the step in the middle of which this is called."""
+        with self._lock:
+            self._undelivered.append(event)
+            if not self._busy:
+                self._notify_observers()
+
     def _notify_observers(self) -> None:
         """Tell the observers everything; called with the lock held and the figures consistent.
 
@@ -72,6 +79,9 @@ class EventQueue:
         finally:
             self._delivering = False
         if first is not None:
-            if not self._busy:
-                raise first
-            self._undelivered.append(first)
+            try:
+                if not self._busy:
+                    raise first
+                self._undelivered.append(first)
+            finally:
+                del first  # its traceback refers to this frame: a cycle would keep blocks alive
