@@ -29,6 +29,7 @@ from fl_memory.block_use import BlockUse
 from fl_memory.device import device_memory
 from fl_memory.errors import OutOfMemoryError
 from fl_memory.events import Event, block_event, native_event
+from fl_memory.exhaustion import explained
 from fl_memory.manager import SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.stats import Stats
 
@@ -404,11 +405,4 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
             self._undelivered.append(
                 Event("out_of_memory", 0, nbytes, device, stream, tag, alignment=alignment)
             )
-        return OutOfMemoryError(
-            nbytes,
-            device,
-            live_bytes=account.live_bytes,
-            cached_bytes=account.reserved_bytes - account.used_bytes,
-            limit=error.limit if error.limit is not None else account.memory.capacity(),
-            hint=error.hint,
-        )
+        return explained(error, nbytes, account, self)

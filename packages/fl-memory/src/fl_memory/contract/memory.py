@@ -16,7 +16,7 @@ from fl_memory.device import device_memory, register_device
 from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
-from fl_memory.selection import available, current, get, mark, use
+from fl_memory.selection import available, current, get, limit, mark, use
 from fl_memory.stats import Stats
 from fl_memory.tags import TAGS, current_tag, tagged
 
@@ -43,6 +43,7 @@ FUNCTIONS = (
     device_memory,
     free_after_fork,
     get,
+    limit,
     mark,
     register_device,
     tagged,

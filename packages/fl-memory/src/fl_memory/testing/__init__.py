@@ -1,7 +1,7 @@
 """The conformance kit of the memory contract.
 
 ``MemoryManagerSuite`` tests a manager, ``DeviceMemorySuite`` a device memory (both need pytest).
-``CheckedManager`` watches a manager in a real run.
+``CheckedManager`` watches a manager in a real run, ``PeakMemory`` bounds what a program may need.
 ``python -m fl_memory.testing NAME`` runs the suite without a test file.
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_memory.testing.checked import CheckedManager as CheckedManager
 from fl_memory.testing.ledger import LedgerMemory as LedgerMemory
+from fl_memory.testing.peak import PeakMemory as PeakMemory
 
 if TYPE_CHECKING:
     from fl_memory.testing.device_suite import DeviceMemorySuite as DeviceMemorySuite
