@@ -10,7 +10,7 @@ from fl_memory.accounting import AccountingManager
 from fl_memory.block import Block
 from fl_memory.causes import Cause, cause, current_cause
 from fl_memory.contract import manifest, signature_text
-from fl_memory.contract.cards import first_sentence, meanings
+from fl_memory.contract.cards import meanings, whole
 from fl_memory.contract.series import Contract
 from fl_memory.device import device_memory, register_device
 from fl_memory.events import Event
@@ -33,6 +33,17 @@ CLASSES = {
     Event: Event.__slots__,
     Cause: Cause._fields,
 }
+#: Members that only devices with streams use. They may change until they have run on one.
+PROVISIONAL = (
+    "Block.pinned",
+    "Block.stream",
+    "DeviceMemory.is_complete",
+    "DeviceMemory.record_event",
+    "Event.stream",
+    "MemoryManager.pin",
+    "MemoryManager.record_stream",
+    "MemoryManager.unpin",
+)
 #: What tensor backends, programs and layers above call.
 FUNCTIONS = (
     available,
@@ -57,6 +68,7 @@ def contract_manifest() -> dict[str, Any]:
         "memory",
         HOST,
         CLASSES,
+        provisional=PROVISIONAL,
         group="fl.memory.v1",
         event_kinds=list(Event.KINDS),
         tags=list(TAGS),
@@ -73,8 +85,12 @@ PINNED = Contract(
     folder=Path(__file__).resolve().parent.parent / "contracts",
     build=contract_manifest,
     says=lambda: {
+        "": (
+            "Provisional members, and the arguments `stream`, are used by devices with streams "
+            "only. They may change in a minor version until they have run on such a device."
+        ),
         **meanings(CLASSES),
-        **{f"functions.{f.__name__}": first_sentence(f.__doc__) for f in FUNCTIONS},
+        **{f"functions.{f.__name__}": whole(f.__doc__) for f in FUNCTIONS},
     },
     module="fl_memory.contract",
     number="HOST in fl_memory/manager.py",
