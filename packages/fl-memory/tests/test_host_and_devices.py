@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import mmap
 import sys
+from collections.abc import Callable
 
 import pytest
 
 import fl_memory as mem
 from fl_memory import device
+from fl_memory.cli import info
 from fl_memory.host import HostMemory
 from fl_memory.managers.system import SystemManager
 from fl_memory.testing import LedgerMemory
@@ -134,3 +137,61 @@ def test_stats_are_values() -> None:
     block.free()
     with pytest.raises(TypeError, match="no field bytes"):
         mem.Stats(bytes=3)
+
+
+TOY = """
+from fl_memory.testing import LedgerMemory
+
+
+class ToyMemory(LedgerMemory):
+    CONTRACT = (1, 0)
+
+    def __init__(self, device):
+        super().__init__(device=device)
+"""
+
+
+def test_device_of_an_installed_package(
+    install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "_memories", {})
+    install("acme-toy", "1.0", {device.DEVICES.group: {"toy": "acme_toy:ToyMemory"}}, acme_toy=TOY)
+    broken = {device.DEVICES.group: {"broken": "acme_broken:Memory"}}
+    install("acme-broken", "1.0", broken, acme_broken="import nothing_of_that_name")
+    device.DEVICES.refresh()
+    try:
+        block = SystemManager().alloc(100, device="toy:1")
+        assert type(mem.device_memory("toy:1")).__name__ == "ToyMemory" and block.device == "toy:1"
+        with pytest.raises(mem.PluginError, match="acme-broken 1.0.*nothing_of_that_name"):
+            mem.device_memory("broken")
+        with pytest.raises(mem.DeviceError, match="'abacus'.*known kinds: .*cpu.*toy"):
+            mem.device_memory("abacus")
+    finally:
+        device.DEVICES.refresh()
+
+
+def test_all_memory_of_the_host_is_one_device() -> None:
+    with pytest.raises(mem.DeviceError, match="'cpu:1'.*all memory of the host"):
+        mem.device_memory("cpu:1")
+
+
+def test_what_is_installed_is_listed(
+    install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("acme-toy", "1.0", {device.DEVICES.group: {"toy": "acme_toy:ToyMemory"}}, acme_toy=TOY)
+    install("acme-bad", "2.0", {mem.REGISTRY.group: {"bad": "acme_bad:Manager"}}, acme_bad="")
+    device.DEVICES.refresh()
+    mem.REGISTRY.refresh()
+    try:
+        assert info.main([]) == 0
+        rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert ["toy", "acme-toy", "1.0", "acme_toy:ToyMemory"] in rows
+        (bad,) = [row for row in rows if row[0] == "bad"]
+        assert bad[1:3] == ["acme-bad", "2.0"] and "imported" in bad
+        assert info.main(["--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert {"caching", "system", "bad"} <= {facts["name"] for facts in found["managers"]}
+        assert {"cpu", "toy"} <= {facts["name"] for facts in found["devices"]}
+    finally:
+        device.DEVICES.refresh()
+        mem.REGISTRY.refresh()

@@ -120,7 +120,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
     def device_allocate(
         self, account: AnyAccount, nbytes: int, alignment: int, least: int | None = None
     ) -> tuple[int, int]:
-        """(address, size) of fresh memory from the device, for ``allocate_chunk`` and ``preallocate``.
+        """(address, size) of fresh memory, for ``allocate_chunk`` and ``preallocate``.
 
         nbytes: at least 1. When the device refuses, cached memory is released and the request
         repeated once. After that ``least`` bytes are tried, if given. So size is ``nbytes`` or

@@ -1,4 +1,4 @@
-"""What users say of a block while it lives: that they need it now, and which streams work on it."""
+"""Touches and pins of live blocks, and the streams that use a block beside its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the error of exhausted memory says: the figures, who holds most, and what to try.
+"""The error of exhausted memory: the figures, the tags that hold most, and what to try.
 
 The holders are found among the objects that the garbage collector knows, when it is too late. So
 nothing is recorded before.

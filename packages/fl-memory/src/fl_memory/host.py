@@ -9,7 +9,7 @@ import threading
 from mmap import PAGESIZE
 
 from fl_memory.cgroups import memory_limit
-from fl_memory.errors import AllocationError, OutOfMemoryError
+from fl_memory.errors import AllocationError, DeviceError, OutOfMemoryError
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import ADVICE, DeviceMemory
 
@@ -78,8 +78,10 @@ class HostMemory(DeviceMemory):
 
     @classmethod
     def for_device(cls, device: str) -> HostMemory:
-        """The factory behind ``device_memory("cpu")``."""
-        return cls(device=device)
+        """The host's memory; DeviceError unless ``device`` is "cpu"."""
+        if device != "cpu":
+            raise DeviceError(f"no device {device!r}: all memory of the host is 'cpu'")
+        return cls()
 
     def allocate(self, nbytes: int, alignment: int) -> int:
         if self.limit is not None:

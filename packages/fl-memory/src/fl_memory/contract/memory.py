@@ -12,11 +12,11 @@ from fl_memory.causes import Cause, cause, current_cause
 from fl_memory.contract import manifest, signature_text
 from fl_memory.contract.cards import meanings, whole
 from fl_memory.contract.series import Contract
-from fl_memory.device import device_memory, register_device
+from fl_memory.device import DEVICES, device_memory, register_device
 from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
-from fl_memory.selection import available, current, get, limit, mark, use
+from fl_memory.selection import REGISTRY, available, current, get, limit, mark, use
 from fl_memory.stats import Stats
 from fl_memory.tags import TAGS, current_tag, tagged
 
@@ -69,7 +69,8 @@ def contract_manifest() -> dict[str, Any]:
         HOST,
         CLASSES,
         provisional=PROVISIONAL,
-        group="fl.memory.v1",
+        group=REGISTRY.group,
+        device_group=DEVICES.group,
         event_kinds=list(Event.KINDS),
         tags=list(TAGS),
         small_bytes=SMALL_BYTES,
