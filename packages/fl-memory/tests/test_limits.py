@@ -112,6 +112,7 @@ def test_the_error_says_who_holds_the_memory() -> None:
 
 def test_the_error_of_fragmented_memory() -> None:
     manager = CachingManager(HostMemory(limit=20 * MIB))
+    manager.reserve_hint(20 * MIB)  # one buffer
     blocks = [manager.alloc(2 * MIB) for _ in range(10)]
     del blocks[::2]
     with pytest.raises(mem.OutOfMemoryError, match="smaller pieces.*release_cached") as caught:

@@ -6,7 +6,6 @@ nothing is recorded before.
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 from fl_memory.block import Block
@@ -28,6 +27,8 @@ def largest_holders(
     manager: MemoryManager, device: str, count: int = 3
 ) -> tuple[tuple[object, int, int], ...]:
     """The ``count`` tags with most live bytes: (tag, bytes, number of blocks), largest first."""
+    import gc  # here alone
+
     held: dict[str, tuple[object, int, int]] = {}
     for found in gc.get_objects():
         if type(found) is Block and _is_live(found, manager, device):
