@@ -92,7 +92,7 @@ def test_a_manager_that_cannot_limit_itself_says_so() -> None:
     class Plain(SystemManager):
         set_limit = mem.MemoryManager.set_limit
 
-    with mem.use(Plain()), pytest.raises(mem.BlockError, match="no limit"), mem.limit(10):
+    with mem.use(Plain()), pytest.raises(mem.AllocationError, match="no limit"), mem.limit(10):
         pass
 
 

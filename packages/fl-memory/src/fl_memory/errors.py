@@ -25,7 +25,8 @@ class PluginError(FlError, LookupError):
 
 
 class AllocationError(FlError, ValueError):
-    """A request that no manager can honour: negative size, alignment that is no power of two."""
+    """A request that no manager can honour: negative size, alignment that is no power of two; or a
+    limit or an advice that makes no sense."""
 
 
 class DeviceError(FlError, ValueError):

@@ -69,13 +69,13 @@ class EventQueue:
             while self._undelivered:
                 told = self._undelivered.popleft()
                 if not isinstance(told, Event):
-                    first = first or told
+                    first = told if first is None else first
                     continue
                 for observer in self._observers:
                     try:
                         observer(told)
                     except BaseException as error:
-                        first = first or error
+                        first = error if first is None else first
         finally:
             self._delivering = False
         if first is not None:

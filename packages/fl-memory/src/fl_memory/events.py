@@ -33,9 +33,10 @@ class Event:
     | mark | before ``mark`` returns | 0 | 0 | 0 |
     | touch, pin, unpin | before the call returns | of the block | requested | of the block |
 
-    Requests that an observer itself makes are told after it has returned. A ``free`` that found the
-    manager at work (in a finaliser, in another thread) is told by whoever works next; its
-    ``thread``, ``ns`` and ``cause`` are those of the call.
+    What is requested while an observer runs, by itself or by a finaliser, is told after it has
+    returned. A ``free`` that found the manager at work (in a finaliser, in another thread) is told
+    by whoever works next; its ``thread``, ``ns`` and ``cause`` are those of the call. So ``ns`` may
+    decrease from one event to the next.
     """
 
     KINDS = (

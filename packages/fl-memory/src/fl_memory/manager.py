@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fl_memory.block import Block
 from fl_memory.contract import Version
-from fl_memory.errors import BlockError
+from fl_memory.errors import AllocationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -170,9 +170,11 @@ class MemoryManager(ABC):
         """Take at most ``nbytes`` bytes from the device, None for no limit; the limit before.
 
         What was taken already stays. Programs use ``with fl_memory.limit(nbytes):``. Raises
-        AllocationError for a negative number, and BlockError where a manager cannot limit itself.
+        AllocationError for a negative number, and where a manager cannot limit itself.
         """
-        raise BlockError(f"manager {self.name!r} has no limit; limit its device memory instead")
+        raise AllocationError(
+            f"manager {self.name!r} has no limit; limit its device memory instead"
+        )
 
     def touch(self, block: Block) -> None:  # noqa: B027 - nobody has to
         """Hear that ``block`` will be read or written next; by default do nothing."""

@@ -154,7 +154,7 @@ class limit:
     request beyond the limit raises OutOfMemoryError; blocks that are live already stay. The limit
     is the manager's, so it also binds other threads, and it ends with the block.
 
-    Raises AllocationError for a negative number, BlockError where the manager cannot limit itself.
+    Raises AllocationError for a negative number, and where the manager cannot limit itself.
     """
 
     __slots__ = ("_before", "device", "manager", "nbytes")
