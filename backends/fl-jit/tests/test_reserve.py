@@ -9,9 +9,10 @@ import pytest
 import fl_memory as mem
 import fl_tensor as ft
 from fl_jit import JitBackend
+from fl_jit.passes import profitability
 from fl_jit.planning import reserve
 from fl_memory.managers.caching import CachingManager
-from fl_tensor.graph import Node, Value, cost
+from fl_tensor.graph import Node, Value
 
 
 class Values(dict):
@@ -71,8 +72,9 @@ class Asked(CachingManager):
 
     nbytes = 0
 
-    def preallocate(self, nbytes):
+    def reserve_hint(self, nbytes, **options):
         self.nbytes = nbytes
+        return 0
 
 
 def test_a_little_more_than_is_needed_is_asked_for():
@@ -147,7 +149,7 @@ def test_nothing_is_asked_for_what_takes_the_place_of_operands(backend, is_held)
 
 
 def test_further_results_of_an_epilogue_take_the_place_of_operands(backend, monkeypatch):
-    monkeypatch.setattr(cost, "pays_attached", lambda *given: True)
+    monkeypatch.setattr(profitability, "pays_attached", lambda *given: True)
     x, w, y = ft.ones((512, 512)), ft.ones((512, 512)), ft.ones((512, 512))
     ft.eval(x, w, y)
     product = x @ w
@@ -162,3 +164,14 @@ def test_further_results_of_an_epilogue_take_the_place_of_operands(backend, monk
     }
     assert reserve.needed(plan.steps, []) == 2 * x.nbytes
     assert reserve.needed(plan.steps, [y_value]) == x.nbytes, "the second result overwrites y"
+
+
+def test_managers_hear_what_memory_is_for(backend, manager):
+    told = []
+    manager.on_event(lambda event: told.append((event.kind, event.tag)))
+    x, weights = operands()
+    with mem.tagged("layer"):  # the layer that reads a value has not asked for all that is deferred
+        ft.eval(products(x, weights))
+    assert ("reserve_hint", None) in told
+    tags = {tag for kind, tag in told if kind == "alloc"}
+    assert {"scratch", "result"} <= tags and "layer" not in tags

@@ -14,7 +14,7 @@ class Forgetful(SystemManager):
     CONTRACT = (1, 0)
     def stats(self, device=None):
         figures = super().stats(device).as_dict()
-        return type(super().stats())(**{**figures, "peak_bytes": 0})
+        return type(super().stats())(**{**figures, "peak_live_bytes": 0})
 """
 
 
@@ -55,6 +55,13 @@ def test_unknown_manager(tmp_path: Path) -> None:
     status, lines, errors = kit("nobody", cwd=tmp_path)
     assert status == 2 and "caching, system" in errors
     assert lines == ["0 passed, 0 failed: no test ran, nobody cannot be loaded"]
+
+
+def test_device_memory(tmp_path: Path) -> None:
+    status, lines, errors = kit("--device", "cpu", "-k", "limit or alignment", cwd=tmp_path)
+    assert status == 0 and errors == "" and lines[-1] == "7 passed, 0 failed"
+    status, _, errors = kit("--device", "nobody", cwd=tmp_path)
+    assert status == 2 and "no device memory named 'nobody'" in errors
 
 
 def test_nothing_selected_is_no_success(tmp_path: Path) -> None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from fl_memory import MemoryManager
+from fl_memory.host import HostMemory
 from fl_memory.managers.caching import CachingManager
 from fl_memory.managers.system import SystemManager
-from fl_memory.testing import CheckedManager, LedgerMemory, MemoryManagerSuite
+from fl_memory.testing import (
+    CheckedManager,
+    DeviceMemorySuite,
+    LedgerMemory,
+    MemoryManagerSuite,
+)
 
 
 class TestSystem(MemoryManagerSuite):
@@ -21,3 +27,11 @@ class TestChecked(MemoryManagerSuite):
 
     def make(self, memory: LedgerMemory) -> MemoryManager:
         return CheckedManager(CachingManager(memory))
+
+
+class TestHost(DeviceMemorySuite):
+    memory = HostMemory
+
+
+class TestLedger(DeviceMemorySuite):
+    memory = LedgerMemory

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import sys
 import threading
 from collections.abc import Hashable
 from typing import Any
 
 import pytest
 
-from fl_memory import Account, Block, Event, FlError, OutOfMemoryError, Stats, accounting
+from fl_memory import Account, Block, Event, FlError, OutOfMemoryError, Stats, event_queue
+from fl_memory.events import block_event
+from fl_memory.host import HostMemory
 from fl_memory.managers.caching import CachingAccount, CachingManager
 from fl_memory.managers.pool import Chunk
 from fl_memory.managers.system import SystemManager
-from fl_memory.testing import LedgerMemory, MemoryManagerSuite
+from fl_memory.testing import DeviceMemorySuite, LedgerMemory, MemoryManagerSuite
 
 
 class Overlaps(CachingManager):
     """Hands out the last 64 bytes of a chunk twice."""
 
-    def reserve(
+    def allocate_chunk(
         self, account: CachingAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Chunk | None]:
-        address, size, chunk = super().reserve(
+        address, size, chunk = super().allocate_chunk(
             account, max(nbytes - 512, 0), alignment, stream, tag
         )
         return address, max(size, nbytes), chunk
@@ -31,28 +35,28 @@ class Overlaps(CachingManager):
 class Misaligns(SystemManager):
     """Knows one alignment."""
 
-    def reserve(
+    def allocate_chunk(
         self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, None]:
-        return super().reserve(account, nbytes, 16, stream, tag)
+        return super().allocate_chunk(account, nbytes, 16, stream, tag)
 
 
 class TooSmall(SystemManager):
     """Claims less capacity than was asked for."""
 
-    def reserve(
+    def allocate_chunk(
         self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, None]:
-        address, size, lease = super().reserve(account, nbytes // 2, alignment, stream, tag)
-        return address, size, lease
+        address, size, handle = super().allocate_chunk(account, nbytes // 2, alignment, stream, tag)
+        return address, size, handle
 
 
 class Leaks(SystemManager):
     """Forgets one block in ten."""
 
-    def recycle(self, account: Account, address: int, capacity: int, lease: None) -> None:
+    def free_chunk(self, account: Account, address: int, capacity: int, handle: None) -> None:
         if account.frees % 10 != 3:
-            super().recycle(account, address, capacity, lease)
+            super().free_chunk(account, address, capacity, handle)
 
 
 class LeaksAtItsEnd(CachingManager):
@@ -72,11 +76,11 @@ class NeverTrims(CachingManager):
 class GrowsForEver(CachingManager):
     """Reuses nothing."""
 
-    def recycle(
-        self, account: CachingAccount, address: int, capacity: int, lease: Chunk | None
+    def free_chunk(
+        self, account: CachingAccount, address: int, capacity: int, handle: Chunk | None
     ) -> None:
-        if lease is not None:
-            lease.pool.bins.setdefault(-1, [])
+        if handle is not None:
+            handle.pool.bins.setdefault(-1, [])
 
 
 class CountsTwice(SystemManager):
@@ -88,7 +92,7 @@ class CountsTwice(SystemManager):
 class ForgetsItsPeak(SystemManager):
     def stats(self, device: str | None = None) -> Stats:
         figures = super().stats(device).as_dict()
-        return Stats(**{**figures, "peak_bytes": figures["live_bytes"]})
+        return Stats(**{**figures, "peak_live_bytes": figures["live_bytes"]})
 
 
 class ForgetsItsPast(SystemManager):
@@ -97,6 +101,18 @@ class ForgetsItsPast(SystemManager):
     def stats(self, device: str | None = None) -> Stats:
         figures = super().stats(device)
         return figures if figures.live_blocks else Stats()
+
+
+class ForgetsItsPeakOfUse(CachingManager):
+    def stats(self, device: str | None = None) -> Stats:
+        figures = super().stats(device).as_dict()
+        return Stats(**{**figures, "peak_used_bytes": figures["used_bytes"]})
+
+
+class SeesChunksThatAreNotThere(CachingManager):
+    def stats(self, device: str | None = None) -> Stats:
+        figures = super().stats(device).as_dict()
+        return Stats(**{**figures, "largest_free_chunk": figures["reserved_bytes"] + 1})
 
 
 class CountsNoCache(CachingManager):
@@ -144,10 +160,10 @@ class DropsTags(SystemManager):
 
 
 class MixesStreams(CachingManager):
-    def reserve(
+    def allocate_chunk(
         self, account: CachingAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Chunk | None]:
-        return super().reserve(account, nbytes, alignment, None, tag)
+        return super().allocate_chunk(account, nbytes, alignment, None, tag)
 
 
 class SilentAboutFailure(SystemManager):
@@ -219,6 +235,160 @@ class MissesTheFailure(SystemManager):
         return super().on_event(observe)
 
 
+class NumbersRecur(SystemManager):
+    """A block has the number of the one before."""
+
+    def allocate_chunk(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+    ) -> tuple[int, int, None]:
+        self._numbers = itertools.count(1)
+        return super().allocate_chunk(account, nbytes, alignment, stream, tag)
+
+
+class TellsOfOddFigures(SystemManager):
+    """Events are altered on their way to the observers."""
+
+    field = ""
+    wrong: Any = None
+
+    def on_event(self, observer: Any) -> Any:
+        def observe(event: Event) -> None:
+            setattr(event, self.field, self.wrong)
+            observer(event)
+
+        return super().on_event(observe)
+
+
+class ForgetsTheCause(TellsOfOddFigures):
+    field = "cause"
+
+
+class ForgetsTheAlignment(TellsOfOddFigures):
+    field = "alignment"
+    wrong = 64
+
+
+class ForgetsTheThread(TellsOfOddFigures):
+    field = "thread"
+
+
+class StopsTheClock(TellsOfOddFigures):
+    field = "ns"
+    wrong = 0
+
+
+class TellsOfCapacityNever(TellsOfOddFigures):
+    field = "capacity"
+
+
+class TellsLate(SystemManager):
+    """What a finaliser asks for in the middle of a request is told with the next one."""
+
+    def _notify_observers(self) -> None:
+        if not self._busy:
+            super()._notify_observers()
+
+
+class ReleasesFirst(CachingManager):
+    """The device has its memory back before anybody hears of it."""
+
+    def device_free(self, account: CachingAccount, address: int, nbytes: int) -> None:
+        told, self._observers = self._observers, ()
+        super().device_free(account, address, nbytes)
+        self._observers = told
+        event = Event("native_free", address, nbytes, account.memory.device)
+        self._undelivered.append(event)
+
+
+class LosesMemoryWithAnObserver(CachingManager):
+    """An observer that fails interrupts the release."""
+
+    def device_free(self, account: CachingAccount, address: int, nbytes: int) -> None:
+        event = Event("native_free", address, nbytes, account.memory.device)
+        for observer in self._observers:
+            observer(event)
+        super().device_free(account, address, nbytes)
+
+
+class DeafToMarks(SystemManager):
+    def mark(self, name: str, number: int = 0) -> None:
+        return
+
+
+class BoastsOfHints(CachingManager):
+    """Says that it took what it did not take."""
+
+    def preallocate(self, account: CachingAccount, nbytes: int, stream: Hashable) -> int:
+        return nbytes
+
+
+class KeepsHints(CachingManager):
+    """What a hint took from the device never goes back."""
+
+    def preallocate(self, account: CachingAccount, nbytes: int, stream: Hashable) -> int:
+        return self.device_allocate(account, nbytes, 64)[1]
+
+
+class RefusesHints(CachingManager):
+    def reserve_hint(self, nbytes: int, *, device: str = "cpu", stream: Hashable = None) -> int:
+        if nbytes > 50 << 20:
+            raise OutOfMemoryError(nbytes, device)
+        return super().reserve_hint(nbytes, device=device, stream=stream)
+
+
+class IgnoresOtherStreams(CachingManager):
+    def record_stream(self, block: Block, stream: Hashable) -> None:
+        self._check_live("record_stream", block)
+
+
+class WaitsForNoStream(CachingManager):
+    """Gives up although freed memory will be there in a moment."""
+
+    def _apply_pending(self, wait: bool = False) -> None:
+        super()._apply_pending()
+
+
+class PinsOnce(SystemManager):
+    """The first ``unpin`` counts for all."""
+
+    def unpin(self, block: Block) -> None:
+        self._pins[block.number] = 1
+        super().unpin(block)
+        self._pins[block.number] = 1
+
+
+class TouchesAnything(SystemManager):
+    def touch(self, block: Block) -> None:
+        self._tell(block_event("touch", block.address, block))
+
+
+class BadSecondMode(SystemManager):
+    """Forgets alignments once a method of its own was called."""
+
+    second = False
+
+    def allocate_chunk(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+    ) -> tuple[int, int, None]:
+        return super().allocate_chunk(account, nbytes, 16 if self.second else alignment, None, tag)
+
+
+class PlansWithoutAlignment(SystemManager):
+    """Forgets alignments once it has seen two steps."""
+
+    steps = 0
+
+    def mark(self, name: str, number: int = 0) -> None:
+        super().mark(name, number)
+        self.steps += 1
+
+    def allocate_chunk(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+    ) -> tuple[int, int, None]:
+        alignment = 16 if self.steps > 2 else alignment
+        return super().allocate_chunk(account, nbytes, alignment, None, tag)
+
+
 FAULTS = [
     (Overlaps, "test_random_walk", {"seed": 0}),
     (Misaligns, "test_alignment", {"alignment": 4096}),
@@ -244,6 +414,27 @@ FAULTS = [
     (PlainLock, "test_free_never_waits", {}),
     (WaitsInFree, "test_free_never_waits", {}),
     (SharedEmptyBlock, "test_empty_blocks_have_addresses_of_their_own", {}),
+    (ForgetsItsPeakOfUse, "test_random_walk", {"seed": 0}),
+    (SeesChunksThatAreNotThere, "test_random_walk", {"seed": 0}),
+    (NumbersRecur, "test_numbers_do_not_recur", {}),
+    (ForgetsTheCause, "test_event_describes_the_request", {}),
+    (ForgetsTheAlignment, "test_event_describes_the_request", {}),
+    (ForgetsTheThread, "test_event_describes_the_request", {}),
+    (StopsTheClock, "test_event_describes_the_request", {}),
+    (TellsOfCapacityNever, "test_event_describes_the_request", {}),
+    (TellsLate, "test_alloc_is_told_before_it_returns", {}),
+    (ReleasesFirst, "test_native_free_is_told_before_the_release", {"way": "release_cached"}),
+    (ReleasesFirst, "test_native_free_is_told_before_the_release", {"way": "exhausted"}),
+    (LosesMemoryWithAnObserver, "test_observer_that_fails_while_memory_is_released", {}),
+    (DeafToMarks, "test_mark", {}),
+    (BoastsOfHints, "test_hint", {}),
+    (KeepsHints, "test_hint", {}),
+    (RefusesHints, "test_hint_that_the_device_refuses", {}),
+    (IgnoresOtherStreams, "test_memory_waits_for_a_second_stream", {"nbytes": 40_000}),
+    (WaitsForNoStream, "test_exhausted_memory_waits_for_streams", {}),
+    (PinsOnce, "test_touch_and_pin_are_told", {}),
+    (TouchesAnything, "test_only_live_blocks_of_its_own_are_used", {}),
+    (PlansWithoutAlignment, "test_equal_steps", {}),
     (MissesTheFailure, "test_event_of_exhausted_memory", {}),
 ]
 
@@ -275,8 +466,121 @@ def test_fault_is_caught(
 ) -> None:
     monkeypatch.setattr(MemoryManagerSuite, "patience", 1.0)
     # A lock that a fault leaves held for ever would have every later fork wait for ever, too.
-    monkeypatch.setattr(accounting, "free_after_fork", lambda lock: lock)
+    monkeypatch.setattr(event_queue, "free_after_fork", lambda lock: lock)
     for honest in (SystemManager, CachingManager):
         run(honest, test, arguments)
     with pytest.raises((AssertionError, FlError, pytest.fail.Exception)):
         run(manager, test, arguments)
+
+
+def test_a_fault_of_a_second_mode_is_caught_by_exercise() -> None:
+    class Exercised(MemoryManagerSuite):
+        manager = BadSecondMode
+
+        def exercise(self, mm: Any) -> None:
+            mm.second = True
+
+    run(BadSecondMode, "test_equal_steps", {})
+    trial = Exercised()
+    memory = LedgerMemory()
+    with pytest.raises(AssertionError):
+        trial.test_equal_steps(trial.make(memory), memory)
+
+
+class LosesColdBytes(HostMemory):
+    """What is right for shared files, and wrong for anonymous memory."""
+
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        return super().advise(address, nbytes, "free" if advice == "cold" else advice)
+
+
+class FreesNeighbours(HostMemory):
+    """Whole pages, outwards; of long ranges only, which lie far from memory of others."""
+
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        begin = address // 4096 * 4096
+        if nbytes > 100_000:
+            address, nbytes = begin, -(-(address + nbytes - begin) // 4096) * 4096
+        return super().advise(address, nbytes, advice)
+
+
+class TakesAnyAdvice(HostMemory):
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        return advice in ("willneed", "cold", "free") and super().advise(address, nbytes, advice)
+
+
+class IgnoresAlignment(HostMemory):
+    def allocate(self, nbytes: int, alignment: int) -> int:
+        return super().allocate(nbytes, 8)
+
+
+class IgnoresItsLimit(HostMemory):
+    def allocate(self, nbytes: int, alignment: int) -> int:
+        limit, self.limit = self.limit, None
+        try:
+            return super().allocate(nbytes, alignment)
+        finally:
+            self.limit = limit
+
+
+class CountsForEver(HostMemory):
+    """What was released is never allocated again."""
+
+    def release(self, address: int, nbytes: int) -> None:
+        super().release(address, nbytes)
+        if self.limit is not None:
+            self._out += nbytes
+
+
+class RaisesOtherErrors(HostMemory):
+    def allocate(self, nbytes: int, alignment: int) -> int:
+        try:
+            return super().allocate(nbytes, alignment)
+        except OutOfMemoryError as error:
+            raise ValueError(str(error)) from error
+
+
+@pytest.mark.parametrize(
+    "memory, test, arguments",
+    [
+        (LosesColdBytes, "test_advice_keeps_bytes", {"advice": "cold"}),
+        (FreesNeighbours, "test_freed_bytes_are_lost_alone", {}),
+        (TakesAnyAdvice, "test_unknown_advice", {}),
+        (IgnoresAlignment, "test_alignment", {"alignment": 65536}),
+        (IgnoresItsLimit, "test_limit", {}),
+        (CountsForEver, "test_released_memory_can_be_allocated_again", {}),
+        (RaisesOtherErrors, "test_huge_request", {"nbytes": 1 << 70}),
+    ],
+    ids=lambda v: getattr(v, "__name__", None) or None,
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="advice of Linux")
+def test_fault_of_a_device_memory_is_caught(
+    memory: type, test: str, arguments: dict[str, Any]
+) -> None:
+    for honest in (HostMemory, LedgerMemory):
+        _run_device(honest, test, arguments)
+    with pytest.raises((AssertionError, ValueError, OutOfMemoryError, pytest.fail.Exception)):
+        _run_device(memory, test, arguments)
+
+
+def _run_device(memory: type, test: str, arguments: dict[str, Any]) -> None:
+    class Trial(DeviceMemorySuite):
+        pass
+
+    Trial.memory = memory
+    trial = Trial()
+    method = getattr(trial, test)
+    wanted = inspect.signature(method).parameters
+    device = trial.make()
+    if "device" in wanted:
+        arguments = {**arguments, "device": device}
+    if "filled" not in wanted:
+        method(**arguments)
+        return
+    data = bytes(range(1, 252)) * 8000
+    address = device.allocate(len(data), 64)
+    try:
+        trial.write(device, address, data)
+        method(**arguments, filled=(address, data))
+    finally:
+        device.release(address, len(data))

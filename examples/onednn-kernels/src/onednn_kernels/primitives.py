@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from fl_jit.kernels import Packed, Placement, UnsupportedError
 from fl_memory import SMALL_BYTES, current
+from fl_memory.tags import SCRATCH
 from onednn_kernels.binding import Binding, Handle
 from onednn_kernels.forks import check_process
 from onednn_kernels.memory_descriptors import Descriptor, attributes, copied, describe
@@ -143,7 +144,7 @@ class Plan:
             frame = self._frame()
         block = None
         if self._room >= SMALL_BYTES:
-            block = current().alloc(self._room)
+            block = current().alloc(self._room, tag=SCRATCH)
             start = block.address
         else:
             start = frame.scratch

@@ -14,6 +14,7 @@ from fl_memory._version import __version__
 from fl_memory.account import Account
 from fl_memory.accounting import AccountingManager
 from fl_memory.block import Block
+from fl_memory.causes import Cause, cause, current_cause
 from fl_memory.device import device_memory, register_device
 from fl_memory.errors import (
     AllocationError,
@@ -27,10 +28,13 @@ from fl_memory.errors import (
     UseAfterFreeError,
     WrongManagerError,
 )
+from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
-from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
+from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.plugins import Registry
-from fl_memory.selection import REGISTRY, available, current, get, use
+from fl_memory.selection import REGISTRY, available, current, get, limit, mark, use
+from fl_memory.stats import Stats
+from fl_memory.tags import TAGS, current_tag, tagged
 
 __all__ = [
     "Account",
@@ -38,6 +42,7 @@ __all__ = [
     "AllocationError",
     "Block",
     "BlockError",
+    "Cause",
     "ContractError",
     "DeviceError",
     "DeviceMemory",
@@ -52,14 +57,21 @@ __all__ = [
     "Registry",
     "SMALL_BYTES",
     "Stats",
+    "TAGS",
     "UseAfterFreeError",
     "WrongManagerError",
     "__version__",
     "available",
+    "cause",
     "current",
+    "current_cause",
+    "current_tag",
     "device_memory",
     "free_after_fork",
     "get",
+    "limit",
+    "mark",
     "register_device",
+    "tagged",
     "use",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from sys import is_finalizing
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fl_memory.errors import DeviceError, DoubleFreeError, UseAfterFreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
 
 class BlockManager(Protocol):
@@ -18,29 +19,47 @@ class BlockManager(Protocol):
 
     def free(self, block: Block) -> None: ...
 
+    def touch(self, block: Block) -> None: ...
+
+    def pin(self, block: Block) -> None: ...
+
+    def unpin(self, block: Block) -> None: ...
+
 
 class Block:
     """One live allocation. Managers make blocks, users keep them, nobody copies them.
-
-    * ``address``: first byte, as an integer; 0 once the block went home;
-    * ``nbytes``: what was asked for; ``capacity``: what the manager set aside (>= nbytes);
-    * ``device``: "cpu", "cuda:0"; ``stream``: the stream it was asked for, None if none;
-    * ``manager``: where it goes home to, whichever manager is current by then;
-    * ``tag``: whatever the caller wished to find again in events and leak reports.
 
     A block goes home exactly once: through ``manager.free(block)``, or, if nobody did that, when
     the last reference to it dies. Whatever points into the memory must therefore keep a reference
     to the block (``view()`` does).
     """
 
+    #: First byte, as an integer; 0 once the block went home.
+    address: int
+    #: Bytes that were asked for.
+    nbytes: int
+    #: Bytes that the manager set aside, at least ``nbytes``.
+    capacity: int
+    #: "cpu", "cuda:0".
+    device: str
+    #: The manager that made it. The block goes home to it, whichever manager is current by then.
+    manager: BlockManager
+    #: What the memory is for: one of ``fl_memory.tags``, or whatever the caller wishes to find.
+    tag: object
+    #: The stream it was asked for, None if none.
+    stream: Hashable
+    #: Its number among all blocks that the manager ever makes, as in events.
+    number: int
+
     __slots__ = (
         "__weakref__",
-        "_lease",
+        "_handle",
         "address",
         "capacity",
         "device",
         "manager",
         "nbytes",
+        "number",
         "stream",
         "tag",
     )
@@ -54,7 +73,8 @@ class Block:
         manager: BlockManager,
         tag: object = None,
         stream: Hashable = None,
-        lease: Any = None,
+        handle: Any = None,
+        number: int = 0,
     ) -> None:
         self.address = address
         self.nbytes = nbytes
@@ -63,7 +83,8 @@ class Block:
         self.manager = manager
         self.tag = tag
         self.stream = stream
-        self._lease = lease
+        self.number = number
+        self._handle = handle
 
     @property
     def freed(self) -> bool:
@@ -74,22 +95,38 @@ class Block:
         """Send the block home now: short for ``block.manager.free(block)``."""
         self.manager.free(self)
 
+    def touch(self) -> None:
+        """Say that the bytes will be read or written next: a hint for managers that swap."""
+        self.manager.touch(self)
+
+    @contextmanager
+    def pinned(self) -> Iterator[Block]:
+        """Within ``with block.pinned():`` the bytes stay in the memory of the device.
+
+        For native code that cannot fetch them again: on devices without page faults.
+        """
+        self.manager.pin(self)
+        try:
+            yield self
+        finally:
+            self.manager.unpin(self)
+
     def retire(self) -> Any:
-        """For managers: claim the end of this block's life; returns the ``lease`` it carried.
+        """For managers: claim the end of this block's life; returns the ``handle`` it carried.
 
         Succeeds exactly once, whichever threads try at the same moment (deleting a slot is atomic);
         every other attempt raises DoubleFreeError.
         """
         try:
-            lease = self._lease
-            del self._lease
+            handle = self._handle
+            del self._handle
         except AttributeError:
             raise DoubleFreeError(
                 f"[free] block of {self.nbytes} bytes on {self.device} (tag {self.tag!r}) was "
                 f"freed already; free a block once, or leave it to die"
             ) from None
         self.address = 0
-        return lease
+        return handle
 
     def view(self) -> memoryview:
         """The block's ``nbytes`` bytes as a writable memoryview (format "B"), without a copy.

@@ -13,15 +13,19 @@ statistics, events, threads, finalisers and misuse are dealt with there. Derivin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fl_memory.block import Block
 from fl_memory.contract import Version
+from fl_memory.errors import AllocationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["DeviceMemory", "Event", "HOST", "MemoryManager", "SMALL_BYTES", "Stats"]
+    from fl_memory.events import Event
+    from fl_memory.stats import Stats
+
+__all__ = ["ADVICE", "DeviceMemory", "HOST", "MemoryManager", "SMALL_BYTES"]
 
 #: The memory contract this distribution hosts.
 HOST = Version(1, 0)
@@ -29,11 +33,16 @@ HOST = Version(1, 0)
 #: The default of ``MemoryManager.small_bytes``: smaller results may come from the runtime.
 SMALL_BYTES = 4096
 
+#: What ``DeviceMemory.advise`` may be told.
+ADVICE = ("willneed", "cold", "free")
+
 
 class DeviceMemory(ABC):
-    """The native memory of one device."""
+    """The native memory of one device. Safe to use from any thread."""
 
-    #: "cpu", "cuda:0"
+    CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
+
+    #: "cpu", "cuda:0".
     device: str = "cpu"
 
     @abstractmethod
@@ -50,6 +59,36 @@ class DeviceMemory(ABC):
     @abstractmethod
     def capacity(self) -> int | None:
         """Bytes that may be allocated at most, None when unknown or unlimited."""
+
+    # -------------------------------------------------------------- you may write
+
+    @classmethod
+    def for_device(cls, device: str) -> DeviceMemory:
+        """The memory of ``device``, such as "cuda:1": what ``device_memory`` calls; ``cls(device)``
+        by default. DeviceError when there is no such device."""
+        return cls(device)  # type: ignore[call-arg]
+
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        """Say what will happen to a part of the memory; whether the advice was followed.
+
+        * "willneed": it will be read or written soon; bring it into the memory of the device;
+        * "cold": it will not, for a while; it may leave that memory. Its bytes are kept;
+        * "free": its bytes are not needed any more, and may be lost. It stays allocated.
+
+        A hint that does nothing by default. Only pages that lie whole in the range are affected.
+        Raises AllocationError for another advice.
+        """
+        return False
+
+    def record_event(self, stream: Hashable) -> Any:
+        """A mark at the end of the present work of ``stream``, for ``is_complete``; None, as by
+        default, where work is done when a call returns."""
+        return None
+
+    def is_complete(self, event: Any, wait: bool = False) -> bool:
+        """Whether the work before ``event``, of ``record_event``, is done; with ``wait``, wait for
+        it."""
+        return True
 
 
 class MemoryManager(ABC):
@@ -83,7 +122,8 @@ class MemoryManager(ABC):
 
         nbytes: any integer >= 0; a block of 0 bytes has an address of its own. alignment: a power
         of two. stream: opaque; the memory may be reused for the same stream as soon as it is
-        freed, for another stream only once the first one's work is done. tag: carried by the block.
+        freed, for another stream only once the first one's work is done. tag: carried by the block,
+        any object; those of this library are in ``fl_memory.tags``.
 
         Raises AllocationError (negative size, bad alignment), DeviceError (unknown device) and
         OutOfMemoryError, this only after cached memory was released and the request tried again.
@@ -110,103 +150,49 @@ class MemoryManager(ABC):
     def on_event(self, observer: Callable[[Event], object]) -> Callable[[], None]:
         """Call ``observer(event)`` for every event from now on; returns a function to stop that.
 
-        Events come in the order in which the manager's state changed, one at a time, and may come
-        with the manager's lock held: an observer is brief and waits for no other thread. It may
-        itself allocate and free. What it raises reaches the caller; the state stays consistent.
+        Events come in the order in which the manager's state changed, one at a time; ``Event``
+        says when each kind is told. They may come with the manager's lock held: an observer is
+        brief and waits for no other thread. It may itself allocate and free. What it raises reaches
+        the caller, once the state of the manager is consistent.
         """
 
+    # -------------------------------------------------------------- you may write
 
-class Stats:
-    """A manager's figures at one moment.
+    def reserve_hint(self, nbytes: int, *, device: str = "cpu", stream: Hashable = None) -> int:
+        """Say that ``nbytes`` bytes will soon be live at once; the bytes taken from the device.
 
-    ``live_bytes`` counts requested bytes, ``used_bytes`` the same blocks with their rounding;
-    ``reserved_bytes`` is what the device gave, ``cached_bytes`` the part of it that no block uses:
-    ``live <= used`` and ``reserved == used + cached``. Totals over devices add up, peaks too.
-    """
+        A hint: a manager may do nothing, as it does by default. A device that refuses is no error.
+        Backends give it before they run a plan whose peak they know.
+        """
+        return 0
 
-    FIELDS = (
-        "live_bytes",
-        "live_blocks",
-        "used_bytes",
-        "cached_bytes",
-        "reserved_bytes",
-        "peak_bytes",
-        "peak_reserved_bytes",
-        "allocs",
-        "frees",
-        "native_allocs",
-        "native_frees",
-    )
-    __slots__ = FIELDS
+    def set_limit(self, nbytes: int | None, *, device: str = "cpu") -> int | None:
+        """Take at most ``nbytes`` bytes from the device, None for no limit; the limit before.
 
-    live_bytes: int
-    live_blocks: int
-    used_bytes: int
-    cached_bytes: int
-    reserved_bytes: int
-    #: Highest ``live_bytes`` so far.
-    peak_bytes: int
-    peak_reserved_bytes: int
-    allocs: int
-    frees: int
-    #: Calls of ``DeviceMemory.allocate`` and ``release``.
-    native_allocs: int
-    native_frees: int
+        What was taken already stays. Programs use ``with fl_memory.limit(nbytes):``. Raises
+        AllocationError for a negative number, and where a manager cannot limit itself.
+        """
+        raise AllocationError(
+            f"manager {self.name!r} has no limit; limit its device memory instead"
+        )
 
-    def __init__(self, **figures: int) -> None:
-        for field in self.FIELDS:
-            setattr(self, field, figures.pop(field, 0))
-        if figures:
-            raise TypeError(f"Stats has no field {', '.join(sorted(figures))}")
+    def touch(self, block: Block) -> None:  # noqa: B027 - nobody has to
+        """Hear that ``block`` will be read or written next; by default do nothing."""
 
-    def as_dict(self) -> dict[str, int]:
-        return {field: getattr(self, field) for field in self.FIELDS}
+    def pin(self, block: Block) -> None:  # noqa: B027 - nobody has to
+        """Keep the bytes of ``block`` in the memory of the device until ``unpin``, which is called
+        as often; by default do nothing."""
 
-    def __add__(self, other: Stats) -> Stats:
-        return Stats(**{f: getattr(self, f) + getattr(other, f) for f in self.FIELDS})
+    def unpin(self, block: Block) -> None:  # noqa: B027 - nobody has to
+        """Take back one ``pin``."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stats) and self.as_dict() == other.as_dict()
+    def record_stream(self, block: Block, stream: Hashable) -> None:  # noqa: B027 - nobody has to
+        """Hear that ``stream``, too, works on ``block``. When the block is freed, its memory is
+        not lent again before that work is done. By default do nothing."""
 
-    __hash__ = None  # type: ignore[assignment]
+    def mark(self, name: str, number: int = 0) -> None:  # noqa: B027 - nobody has to
+        """Hear that the program reached a point, such as ("step", 12); by default do nothing.
 
-    def __repr__(self) -> str:
-        return f"Stats({', '.join(f'{k}={v}' for k, v in self.as_dict().items())})"
-
-
-class Event:
-    """Something a manager did.
-
-    ``kind`` is one of ``KINDS``; ``address`` and ``nbytes`` say to what (for "release_cached" and
-    "out_of_memory" the address is 0 and nbytes the bytes released or asked for). Block events
-    carry the block's requested ``nbytes``, ``stream`` and ``tag``.
-    """
-
-    KINDS = ("alloc", "free", "native_alloc", "native_free", "release_cached", "out_of_memory")
-    __slots__ = ("address", "device", "kind", "nbytes", "stream", "tag")
-
-    kind: str
-    address: int
-    nbytes: int
-    device: str
-    stream: Hashable
-    tag: object
-
-    def __init__(
-        self,
-        kind: str,
-        address: int,
-        nbytes: int,
-        device: str,
-        stream: Hashable = None,
-        tag: object = None,
-    ) -> None:
-        self.kind = kind
-        self.address = address
-        self.nbytes = nbytes
-        self.device = device
-        self.stream = stream
-        self.tag = tag
-
-    def __repr__(self) -> str:
-        return f"Event({self.kind}, {hex(self.address)}, {self.nbytes} bytes on {self.device})"
+        Programs call ``fl_memory.mark``. A manager that plans learns here where a step ends, and
+        observers are told an event of kind "mark".
+        """

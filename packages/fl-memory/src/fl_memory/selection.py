@@ -9,6 +9,7 @@ import weakref
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING
 
+from fl_memory.causes import set_step
 from fl_memory.errors import PluginError
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, MemoryManager
@@ -17,7 +18,7 @@ from fl_memory.plugins import Registry
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["REGISTRY", "always_small", "available", "current", "get", "use"]
+__all__ = ["REGISTRY", "always_small", "available", "current", "get", "limit", "mark", "use"]
 
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
 REGISTRY = Registry(
@@ -80,6 +81,17 @@ def current() -> MemoryManager:
     return choices[-1][0] if choices else _from_environment()
 
 
+def mark(name: str, number: int = 0) -> None:
+    """Say that the program has reached a point: ``mark("step", 12)`` when step 12 begins.
+
+    The current manager and its observers are told. The mark "step" also sets the step of the causes
+    of this context.
+    """
+    if name == "step":
+        set_step(number)
+    current().mark(name, number)
+
+
 def _choose(choices: tuple[tuple[MemoryManager, weakref.ref[use] | None], ...]) -> None:
     global _choices
     _choices = choices
@@ -133,6 +145,38 @@ class use:
         trace: TracebackType | None,
     ) -> None:
         _scoped.reset(self._tokens.pop())
+
+
+class limit:
+    """Within ``with limit(nbytes):`` the current manager holds at most ``nbytes`` of the device.
+
+    Cached memory counts: what is over the limit is released at the beginning where possible. A
+    request beyond the limit raises OutOfMemoryError; blocks that are live already stay. The limit
+    is the manager's, so it also binds other threads, and it ends with the block.
+
+    Raises AllocationError for a negative number, and where the manager cannot limit itself.
+    """
+
+    __slots__ = ("_before", "device", "manager", "nbytes")
+
+    def __init__(self, nbytes: int, *, device: str = "cpu") -> None:
+        self.nbytes = nbytes
+        self.device = device
+
+    def __enter__(self) -> MemoryManager:
+        self.manager = current()
+        self._before = self.manager.set_limit(self.nbytes, device=self.device)
+        if self.manager.stats(self.device).reserved_bytes > self.nbytes:
+            self.manager.release_cached()
+        return self.manager
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.manager.set_limit(self._before, device=self.device)
 
 
 def _from_environment() -> MemoryManager:

@@ -28,6 +28,7 @@ from typing import Any, TypeAlias
 from fl_jit.kernels.layout import Layout, Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
 from fl_memory import current, free_after_fork
+from fl_memory.tags import SCRATCH
 from fl_tensor.extend import cache_files, is_reproducible, threads
 
 #: Returns a time in seconds; only differences are used.
@@ -175,7 +176,7 @@ def _zeros(operands: Sequence[Placement]) -> Iterator[list[int]]:
     try:
         for placement in operands:
             before, nbytes = span(placement)
-            blocks.append(current().alloc(nbytes))
+            blocks.append(current().alloc(nbytes, tag=SCRATCH))
             ctypes.memset(blocks[-1].address, 0, nbytes)
             addresses.append(blocks[-1].address + before)
         yield addresses

@@ -25,6 +25,7 @@ from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_jit.traces.recording import Call, Recording, Recordings
 from fl_memory import current as current_manager
 from fl_memory import free_after_fork, selection
+from fl_memory.tags import RESULT, tagged
 from fl_tensor import reproducible
 from fl_tensor.dtypes import DType
 from fl_tensor.extend import count_if_alone, getrefcount, is_reproducible
@@ -435,11 +436,12 @@ class Trace:
 
     def _run(self) -> None:
         live = self.live_results()
-        if self.manager is selection.current() and self.reproducible is is_reproducible():
-            self.execute(self, live)
-        else:
-            with selection.use(self.manager), reproducible(self.reproducible):
+        with tagged(RESULT):  # not that of the layer which happens to need a value first
+            if self.manager is selection.current() and self.reproducible is is_reproducible():
                 self.execute(self, live)
+            else:
+                with selection.use(self.manager), reproducible(self.reproducible):
+                    self.execute(self, live)
         for x in filter(None, self.results):
             x.trace = None
         self._clear()

@@ -8,13 +8,17 @@ from typing import Any
 from fl_memory.account import Account
 from fl_memory.accounting import AccountingManager
 from fl_memory.block import Block
+from fl_memory.causes import Cause, cause, current_cause
 from fl_memory.contract import manifest, signature_text
-from fl_memory.contract.cards import first_sentence, meanings
+from fl_memory.contract.cards import meanings, whole
 from fl_memory.contract.series import Contract
-from fl_memory.device import device_memory, register_device
+from fl_memory.device import DEVICES, device_memory, register_device
+from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
-from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
-from fl_memory.selection import available, current, get, use
+from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
+from fl_memory.selection import REGISTRY, available, current, get, limit, mark, use
+from fl_memory.stats import Stats
+from fl_memory.tags import TAGS, current_tag, tagged
 
 __all__ = ["PINNED", "contract_manifest"]
 
@@ -24,12 +28,38 @@ CLASSES = {
     MemoryManager: ("name", "small_bytes"),
     AccountingManager: (),
     Account: ("memory",),
-    Block: (),
+    Block: tuple(name for name in Block.__slots__ if not name.startswith("_")),
     Stats: Stats.FIELDS,
     Event: Event.__slots__,
+    Cause: Cause._fields,
 }
-#: What tensor backends call.
-FUNCTIONS = (available, current, device_memory, free_after_fork, get, register_device, use)
+#: Members that only devices with streams use. They may change until they have run on one.
+PROVISIONAL = (
+    "Block.pinned",
+    "Block.stream",
+    "DeviceMemory.is_complete",
+    "DeviceMemory.record_event",
+    "Event.stream",
+    "MemoryManager.pin",
+    "MemoryManager.record_stream",
+    "MemoryManager.unpin",
+)
+#: What tensor backends, programs and layers above call.
+FUNCTIONS = (
+    available,
+    cause,
+    current,
+    current_cause,
+    current_tag,
+    device_memory,
+    free_after_fork,
+    get,
+    limit,
+    mark,
+    register_device,
+    tagged,
+    use,
+)
 
 
 def contract_manifest() -> dict[str, Any]:
@@ -38,9 +68,11 @@ def contract_manifest() -> dict[str, Any]:
         "memory",
         HOST,
         CLASSES,
-        group="fl.memory.v1",
+        provisional=PROVISIONAL,
+        group=REGISTRY.group,
+        device_group=DEVICES.group,
         event_kinds=list(Event.KINDS),
-        block_fields=["address", "capacity", "device", "manager", "nbytes", "stream", "tag"],
+        tags=list(TAGS),
         small_bytes=SMALL_BYTES,
         functions={
             function.__name__: {"kind": "function", "signature": signature_text(function)}
@@ -54,8 +86,12 @@ PINNED = Contract(
     folder=Path(__file__).resolve().parent.parent / "contracts",
     build=contract_manifest,
     says=lambda: {
+        "": (
+            "Provisional members, and the arguments `stream`, are used by devices with streams "
+            "only. They may change in a minor version until they have run on such a device."
+        ),
         **meanings(CLASSES),
-        **{f"functions.{f.__name__}": first_sentence(f.__doc__) for f in FUNCTIONS},
+        **{f"functions.{f.__name__}": whole(f.__doc__) for f in FUNCTIONS},
     },
     module="fl_memory.contract",
     number="HOST in fl_memory/manager.py",

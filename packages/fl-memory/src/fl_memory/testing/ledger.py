@@ -19,6 +19,8 @@ class LedgerMemory(DeviceMemory):
     finaliser or another thread might strike; ``generation`` tells uses of an address apart.
     """
 
+    CONTRACT = (1, 0)
+
     def __init__(self, limit: int | None = None, device: str = "cpu") -> None:
         self.device = device
         self.inner = HostMemory(limit, device)
@@ -58,6 +60,11 @@ class LedgerMemory(DeviceMemory):
     def capacity(self) -> int | None:
         return self.inner.capacity()
 
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        if self.home_of(address, nbytes) is None:
+            raise BlockError(f"[advise] {nbytes} bytes at {hex(address)} were never given out")
+        return self.inner.advise(address, nbytes, advice)
+
     @property
     def bytes_out(self) -> int:
         with self._lock:
@@ -81,7 +88,9 @@ class BlockLedger:
         self.blocks: dict[int, tuple[int, object]] = {}
         self._starts: list[int] = []
         self.live_bytes = 0
-        self.peak_bytes = 0
+        self.peak_live_bytes = 0
+        self.used_bytes = 0
+        self.peak_used_bytes = 0
         self.allocs = 0
         self.frees = 0
 
@@ -99,10 +108,12 @@ class BlockLedger:
         self.blocks[address] = (extent, tag)
         self.allocs += 1
         self.live_bytes += nbytes
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        self.peak_live_bytes = max(self.peak_live_bytes, self.live_bytes)
+        self.used_bytes += extent
+        self.peak_used_bytes = max(self.peak_used_bytes, self.used_bytes)
 
     def remove(self, address: int, nbytes: int) -> None:
-        del self.blocks[address]
+        self.used_bytes -= self.blocks.pop(address)[0]
         del self._starts[bisect_left(self._starts, address)]
         self.frees += 1
         self.live_bytes -= nbytes

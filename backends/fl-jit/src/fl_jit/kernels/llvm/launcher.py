@@ -33,6 +33,7 @@ from fl_jit.kernels.codegen.vectors import i64, pointer
 from fl_jit.kernels.llvm import work_stealing
 from fl_jit.kernels.llvm.epilogue import Prepared
 from fl_memory import selection
+from fl_memory.tags import SCRATCH
 
 _ARGUMENTS = HEADER * FIELD
 
@@ -115,7 +116,7 @@ class Launcher:
         # Each call has its own arguments, so that calls may run concurrently.
         block = kind.from_buffer_copy(initial)
         job = ctypes.addressof(block)
-        memory = selection.current().alloc(nbytes) if nbytes else None
+        memory = selection.current().alloc(nbytes, tag=SCRATCH) if nbytes else None
         address = memory.address if memory is not None else 0
         try:
             self._pack(block, _ARGUMENTS, *operands, address, job + epilogue, job + queues)

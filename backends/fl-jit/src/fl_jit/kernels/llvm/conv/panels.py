@@ -25,6 +25,7 @@ from fl_jit.kernels.llvm.conv import loop_nest as convolution_nest
 from fl_jit.kernels.llvm.conv.implicit_gemm import Panels, Weights
 from fl_jit.kernels.llvm.conv.kernel_args import JOB, PASS
 from fl_memory import selection
+from fl_memory.tags import SCRATCH
 from fl_tensor.dtypes import int16, int32
 
 #: Rows of a panel that are packed at a time.
@@ -183,7 +184,7 @@ class _Reordered:
     def __call__(self, *addresses: int) -> None:
         x, out = addresses
         weights, panels = (out, x) if self._unpack else (x, out)
-        scratch = selection.current().alloc(self._scratch)
+        scratch = selection.current().alloc(self._scratch, tag=SCRATCH)
         fields = {"weights": weights, "workspace": panels, "passes": address(self._pointers)}
         job = array(JOB.values(fields | {"scratch_at": scratch.address - panels}))
         self._pack(address(job), 0, self._items, 0)
