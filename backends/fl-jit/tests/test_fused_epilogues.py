@@ -61,7 +61,7 @@ class Solved:
         if self.made is not None:
             place = addresses[2 + read]
             following = [place, *addresses[2 : 2 + read], place, *addresses[3 + read :]]
-            words = (ctypes.c_int64 * self.made.words)()
+            words = (ctypes.c_int64 * len(self.made.fields))(*self.made.fields)
             scratch = np.zeros(self.made.scratch(1) + 64, np.uint8)
             self.made.write(words, 0, following, -(-scratch.ctypes.data // 64) * 64)
             run = BLOCK(self.made.address)
