@@ -230,7 +230,7 @@ class Plan:
             elif prepack is not None:
                 values[value] = weights = prepack(leaf)
                 if weights.__class__ is PrepackedArray:
-                    values.places[value] = weights.address
+                    values.addresses[value] = weights.address
                     reads_prepacked = True
             else:
                 values[value] = leaf.array

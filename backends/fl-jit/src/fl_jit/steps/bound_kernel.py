@@ -113,16 +113,16 @@ class BoundKernel:
         _, _, owner, kernel = bound
         if kernel is None:
             return False
-        places, addresses, copies = values.places, [], []
+        known, addresses, copies = values.addresses, [], []
         for root, offset, copied in self._operands:
             if copied is not None:
                 copies.append(copy_of(copied, values[root], offset))
                 addresses.append(address(copies[-1]))
                 continue
-            place = places.get(root)
-            if place is None:
-                place = places[root] = address(values[root])
-            addresses.append(place + offset)
+            base = known.get(root)
+            if base is None:
+                base = known[root] = address(values[root])
+            addresses.append(base + offset)
         if epilogue is None:
             addresses.append(address(out))
         else:
@@ -154,10 +154,10 @@ def bind(
 ) -> BoundKernel | None:
     """The bound kernel of a node; None where ``call_of`` returns None. ``packed``: the layout of
     its weights in runs in which they are prepacked."""
-    places = [layouts[value] for value in node.operands]
+    operands = [layouts[value] for value in node.operands]
     call = call_of(node, layouts, None, strides)
     if call is None:
         return None
     other = None if packed is None else call_of(node, layouts, packed, strides)
-    prepacked = None if other is None else BoundKernel(other, places, epilogue)
-    return BoundKernel(call, places, epilogue, prepacked)
+    prepacked = None if other is None else BoundKernel(other, operands, epilogue)
+    return BoundKernel(call, operands, epilogue, prepacked)

@@ -126,7 +126,7 @@ class _Arguments:
         read, written = [], []
         for root, offset, _ in self._step.reads:
             if root.shape:
-                read.append(values.place(root) + offset * root.dtype.itemsize)
+                read.append(values.address_of(root) + offset * root.dtype.itemsize)
             else:
                 number = np.asarray(values[root], TO_NUMPY[root.dtype])
                 self._numbers.append(number)
@@ -136,7 +136,7 @@ class _Arguments:
             if made is None:
                 made = memory.empty(root.shape, TO_NUMPY[root.dtype])
             values[root] = made
-            written.append(values.place(root))
+            written.append(values.address_of(root))
         return read, written
 
 

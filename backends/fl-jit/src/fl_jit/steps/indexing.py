@@ -25,29 +25,29 @@ from fl_tensor.graph.strides import StridedLayout, contiguous
 _INDICES = (dtypes.int32, dtypes.int64)
 
 
-def step(node: Node, places: Mapping[Value, StridedLayout], eager: Any) -> Gather | Scatter | None:
+def step(node: Node, layouts: Mapping[Value, StridedLayout], eager: Any) -> Gather | Scatter | None:
     """The step of such an operation; None where the NumPy backend runs it as any other."""
-    if node.op == "gather" and gathers(node, places):
-        return Gather(node, places)
-    if node.op == "scatter" and adds(node, places):
-        return AddRows(node, places)
+    if node.op == "gather" and is_supported_gather(node, layouts):
+        return Gather(node, layouts)
+    if node.op == "scatter" and is_supported_sum(node, layouts):
+        return AddRows(node, layouts)
     if node.op == "slice_update":
-        return SliceUpdate(node, places, eager)
-    return Scatter(node, places, eager) if node.op == "scatter" else None
+        return SliceUpdate(node, layouts, eager)
+    return Scatter(node, layouts, eager) if node.op == "scatter" else None
 
 
-def gathers(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
+def is_supported_gather(node: Node, layouts: Mapping[Value, StridedLayout]) -> bool:
     """Whether a kernel supports this gather: operands are arrays, with supported index dtypes."""
     table, indices = node.operands
     return (
         indices.dtype in _INDICES
         and table.dtype.kind != "c"
-        and all(places[v].root.shape for v in node.operands)
+        and all(layouts[v].root.shape for v in node.operands)
         and not any(0 in v.shape for v in (table, *node.outputs))
     )
 
 
-def adds(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
+def is_supported_sum(node: Node, layouts: Mapping[Value, StridedLayout]) -> bool:
     """Whether a kernel supports this scatter: rows are added, in the precision of accumulation."""
     table, indices, updates = node.operands
     return (
@@ -56,7 +56,7 @@ def adds(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
         and indices.dtype in _INDICES
         and table.dtype not in dtypes.HALF
         and table.dtype.kind not in "bc"
-        and all(places[v].root.shape for v in (indices, updates))
+        and all(layouts[v].root.shape for v in (indices, updates))
         and not any(0 in v.shape for v in (table, updates))
     )
 
@@ -69,18 +69,20 @@ class Gather:
     dying: list[Value]
     in_place: Collection[Value] = ()
 
-    def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
+    def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout]) -> None:
         from fl_jit.kernels.codegen.kernel import Kernel
 
         table, indices = node.operands
         (self.output,) = node.outputs
         walked: int = node.parameters["axis"]
         before, after = walked, len(table.shape) - walked - 1
-        found = [places[indices], places[table]]
-        step = found[1].strides[walked]
+        operands = [layouts[indices], layouts[table]]
+        step = operands[1].strides[walked]
         strides = [
-            (0,) * before + found[0].strides + (0,) * after,
-            found[1].strides[:walked] + (0,) * len(indices.shape) + found[1].strides[walked + 1 :],
+            (0,) * before + operands[0].strides + (0,) * after,
+            operands[1].strides[:walked]
+            + (0,) * len(indices.shape)
+            + operands[1].strides[walked + 1 :],
             contiguous(self.output.shape),
         ]
         sizes, row_axes, (index, row, out) = join_axes(self.output.shape, 0, strides)
@@ -90,8 +92,8 @@ class Gather:
         build.output(build.gather(at, table.dtype, axes), "s" * (len(sizes) - 1) + "c")
         kernel = Kernel.of(build.program())
         self.launch = kernel.bind(sizes, [index, (*row, step, table.shape[walked]), out])
-        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in found]
-        self.roots = [*(p.root for p in found), self.output]
+        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in operands]
+        self.roots = [*(p.root for p in operands), self.output]
 
     def __call__(self, values: Values) -> None:
         made = memory.empty(self.output.shape, TO_NUMPY[self.output.dtype])
@@ -109,13 +111,13 @@ class Scatter:
     dying: list[Value]
     in_place: Collection[Value]
 
-    def __init__(self, node: Node, found: Mapping[Value, StridedLayout], eager: Any) -> None:
+    def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout], eager: Any) -> None:
         self.node, self.eager = node, eager
-        self.operands = [(v, found[v]) for v in node.operands]
+        self.operands = [(v, layouts[v]) for v in node.operands]
         self.roots = [layout.root for _, layout in self.operands] + list(node.outputs)
         table, (root, offset, strides) = self.operands[0]
         whole = root.shape == table.shape and not offset and strides == contiguous(table.shape)
-        self._places = [root] if whole else []
+        self._overwritable = [root] if whole else []
         self.in_place = node.outputs if whole else ()
 
     def __call__(self, values: Values) -> None:
@@ -136,8 +138,8 @@ class Scatter:
     def _table(self, values: Values) -> tuple[Any, bool]:
         # The array of the table, and whether it may be overwritten.
         table, layout = self.operands[0]
-        places = [root for root in self._places if root in self.dying]
-        taken = values.take(places, self.node.outputs[0])
+        free = [root for root in self._overwritable if root in self.dying]
+        taken = values.take(free, self.node.outputs[0])
         return (array_of(values, table, layout), False) if taken is None else (taken, True)
 
 
@@ -160,15 +162,15 @@ class AddRows(Scatter):
 
     kind = "kernel"
 
-    def __init__(self, node: Node, found: Mapping[Value, StridedLayout]) -> None:
+    def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout]) -> None:
         from fl_jit.kernels.codegen.kernel import Kernel
 
-        super().__init__(node, found, None)
+        super().__init__(node, layouts, None)
         table, indices, updates = node.operands
-        read = [found[indices], found[updates]]
+        read = [layouts[indices], layouts[updates]]
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in read]
-        if self._places and self._places[0] in [p.root for p in read]:
-            self._places, self.in_place = [], ()  # it is read while it would be written
+        if self._overwritable and self._overwritable[0] in [p.root for p in read]:
+            self._overwritable, self.in_place = [], ()  # it is read while it would be written
         row = table.shape[1:]
         strides = [
             read[0].strides + (0,) * len(row),

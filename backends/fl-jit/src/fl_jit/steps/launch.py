@@ -58,19 +58,19 @@ class Launch:
     def addresses(self, values: Values, free: list[list[Value]]) -> list[int]:
         """The addresses of operands and results. Results are allocated here, each in one of the
         roots that are ``free`` for it, if possible."""
-        places, addresses = values.places, []
+        known, addresses = values.addresses, []
         for root, offset in self.inputs:
-            place = places.get(root)
-            if place is None:
-                place = places[root] = address(values[root])
-            addresses.append(place + offset)
+            base = known.get(root)
+            if base is None:
+                base = known[root] = address(values[root])
+            addresses.append(base + offset)
         for (root, shape, dtype), over in zip(self.outputs, free):
             made = values.take(over, root) if over else None
             if made is None:
                 made = memory.empty(shape, dtype)
             values[root] = made
-            places[root] = place = address(made)
-            addresses.append(place)
+            known[root] = base = address(made)
+            addresses.append(base)
             del made  # a named array is referenced, and not overwritten
         return addresses
 

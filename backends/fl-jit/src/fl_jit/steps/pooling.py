@@ -48,7 +48,7 @@ class Strided(NamedTuple):
         return self.strides[:2] + tuple(s * k for s, k in zip(self.strides[2:], pace, strict=True))
 
 
-def step(node: Node, places: Mapping[Value, StridedLayout]) -> Pool | None:
+def step(node: Node, layouts: Mapping[Value, StridedLayout]) -> Pool | None:
     """The step that computes ``node``. None for other operations, non-floating images and larger
     windows."""
     if node.op not in _PASSES:
@@ -57,10 +57,10 @@ def step(node: Node, places: Mapping[Value, StridedLayout]) -> Pool | None:
     suits = (
         node.outputs[0].dtype in (dtypes.float32, dtypes.float64)
         and math.prod(node.parameters["window"]) <= MOST_PLACES
-        and all(places[v].root.shape for v in node.operands)
+        and all(layouts[v].root.shape for v in node.operands)
         and not any(0 in v.shape for v in values)
     )
-    return Pool(node, places) if suits else None
+    return Pool(node, layouts) if suits else None
 
 
 class Pool:
@@ -71,8 +71,8 @@ class Pool:
     dying: list[Value]
     in_place: Collection[Value] = ()
 
-    def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
-        found = [places[v] for v in node.operands]
+    def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout]) -> None:
+        found = [layouts[v] for v in node.operands]
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in found]
         (self.output,) = node.outputs
         self.roots = [*(p.root for p in found), self.output]
