@@ -39,7 +39,7 @@ def block_map(
     axes.set_ylabel("MiB of the device")
     figures.draw_steps(axes, trace)
     if state.blocks:
-        axes.legend(loc="upper right")
+        figure.legend(loc="outside right upper")
     return figures.finished(figure, path)
 
 

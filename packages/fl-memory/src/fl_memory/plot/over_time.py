@@ -28,5 +28,5 @@ def over_time(
     axes.set_ylabel("MiB")
     axes.set_ylim(bottom=0)
     figures.draw_steps(axes, trace)
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside right upper")
     return figures.finished(figure, path)

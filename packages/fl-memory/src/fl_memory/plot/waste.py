@@ -52,5 +52,5 @@ def waste(
     axes.barh(names, asked, label="requested")
     axes.barh(names, lost, left=asked, label="wasted")
     axes.set_xlabel(f"MiB at the peak; {sum(lost):.2f} MiB of {sum(asked) + sum(lost):.1f} wasted")
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside right upper")
     return figures.finished(figure, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -78,7 +79,6 @@ def replay(
     make: Any = REGISTRY.load(manager) if isinstance(manager, str) else manager
     served: MemoryManager = make(memory)
     occupied = _Occupied(memory, served.name)
-    hint = getattr(served, "reserve_hint", None) if hints else None
     streams = [None, *trace.tables["stream"][1:]]
     tags = [None, *trace.tables["tag"][1:]]
     device = memory.device
@@ -114,16 +114,20 @@ def replay(
                 served.free(freed)
             elif kind == MARK:
                 served.mark(tags[tag] or "", nbytes)
-            elif kind == RESERVE_HINT and hint is not None:
-                hint(nbytes, device=device, stream=streams[stream])
+            elif kind == RESERVE_HINT and hints:
+                served.reserve_hint(nbytes, device=device, stream=streams[stream])
             if each is not None:
                 each(rows, block)
             rows += 1
     except OutOfMemoryError as error:
         failure = error
-    finally:
+    except BaseException:
         for block in blocks.values():
-            served.free(block)
+            with suppress(BlockError):  # of a manager that has lost its way
+                served.free(block)
+        raise
+    for block in blocks.values():
+        served.free(block)
     return Replay(
         rows=rows,
         allocs=allocs,
