@@ -61,7 +61,7 @@ class Training:
         gc.disable()
         self.step()
         gc.enable()
-        return self.manager.stats().peak_bytes - before
+        return self.manager.stats().peak_live_bytes - before
 
     def gradients(self) -> list[bytes]:
         return [bytes(p.grad.tobytes()) for layer in self.layers for p in layer.parameters()]

@@ -68,8 +68,9 @@ class Asked(CachingManager):
 
     nbytes = 0
 
-    def preallocate(self, nbytes):
+    def reserve_hint(self, nbytes, **options):
         self.nbytes = nbytes
+        return 0
 
 
 def test_a_little_more_than_is_needed_is_asked_for():

@@ -197,7 +197,7 @@ def measured(policy: Any) -> tuple[int, int]:
     try:
         with mem.use(manager):
             step()
-        return manager.stats().peak_bytes, manager.stats().live_bytes
+        return manager.stats().peak_live_bytes, manager.stats().live_bytes
     finally:
         gc.enable()
 

@@ -155,23 +155,23 @@ def test_pool_keeps_buffers_with_a_tenant() -> None:
     assert pool.remove_empty_buffers() == [(4096, 4096)]
 
 
-def test_stock_is_one_piece_that_blocks_are_cut_from(
+def test_hinted_memory_is_one_piece_that_blocks_are_cut_from(
     mm: CachingManager, memory: LedgerMemory
 ) -> None:
-    assert mm.preallocate(101 * MIB) == 102 * MIB
+    assert mm.reserve_hint(101 * MIB) == 102 * MIB
     before = mm.stats()
-    assert (before.allocs, before.peak_bytes, before.cached_bytes) == (0, 0, 102 * MIB)
+    assert (before.allocs, before.peak_live_bytes, before.cached_bytes) == (0, 0, 102 * MIB)
     for size in (70, 90, 100):  # each would have taken a buffer of its own
         mm.alloc(size * MIB).free()
     assert memory.allocations == 1
-    assert mm.preallocate(50 * MIB) == 0, "as much is cached"
+    assert mm.reserve_hint(50 * MIB) == 0, "as much is cached"
     held = mm.alloc(80 * MIB)
-    assert mm.preallocate(50 * MIB) == 50 * MIB
+    assert mm.reserve_hint(50 * MIB) == 50 * MIB
     held.free()
     assert mm.release_cached() == 152 * MIB
 
 
-def test_stock_that_the_device_refuses_is_left_alone() -> None:
+def test_hint_that_the_device_refuses_is_no_error() -> None:
     mm = CachingManager(HostMemory(limit=8 * MIB))
-    assert mm.preallocate(100 * MIB) == 0
+    assert mm.reserve_hint(100 * MIB) == 0
     assert mm.alloc(2 * MIB).nbytes == 2 * MIB

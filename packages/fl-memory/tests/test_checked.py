@@ -108,14 +108,14 @@ def test_quarantine_is_bounded() -> None:
 class Reuses(SystemManager):
     """Lends the same bytes to everybody."""
 
-    def reserve(
+    def allocate_chunk(
         self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, None]:
         if not hasattr(self, "only"):
-            self.only = self.obtain(account, 1 << 16, 64)
+            self.only = self.device_allocate(account, 1 << 16, 64)
         return self.only[0], self.only[1], None
 
-    def recycle(self, account: Account, address: int, capacity: int, lease: None) -> None:
+    def free_chunk(self, account: Account, address: int, capacity: int, handle: None) -> None:
         return
 
 

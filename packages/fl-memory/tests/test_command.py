@@ -14,7 +14,7 @@ class Forgetful(SystemManager):
     CONTRACT = (1, 0)
     def stats(self, device=None):
         figures = super().stats(device).as_dict()
-        return type(super().stats())(**{**figures, "peak_bytes": 0})
+        return type(super().stats())(**{**figures, "peak_live_bytes": 0})
 """
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import threading
 from collections.abc import Hashable
 from typing import Any
 
 import pytest
 
-from fl_memory import Account, Block, Event, FlError, OutOfMemoryError, Stats, accounting
+from fl_memory import Account, Block, Event, FlError, OutOfMemoryError, Stats, event_queue
 from fl_memory.managers.caching import CachingAccount, CachingManager
 from fl_memory.managers.pool import Chunk
 from fl_memory.managers.system import SystemManager
@@ -19,10 +20,10 @@ from fl_memory.testing import LedgerMemory, MemoryManagerSuite
 class Overlaps(CachingManager):
     """Hands out the last 64 bytes of a chunk twice."""
 
-    def reserve(
+    def allocate_chunk(
         self, account: CachingAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Chunk | None]:
-        address, size, chunk = super().reserve(
+        address, size, chunk = super().allocate_chunk(
             account, max(nbytes - 512, 0), alignment, stream, tag
         )
         return address, max(size, nbytes), chunk
@@ -31,28 +32,28 @@ class Overlaps(CachingManager):
 class Misaligns(SystemManager):
     """Knows one alignment."""
 
-    def reserve(
+    def allocate_chunk(
         self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, None]:
-        return super().reserve(account, nbytes, 16, stream, tag)
+        return super().allocate_chunk(account, nbytes, 16, stream, tag)
 
 
 class TooSmall(SystemManager):
     """Claims less capacity than was asked for."""
 
-    def reserve(
+    def allocate_chunk(
         self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, None]:
-        address, size, lease = super().reserve(account, nbytes // 2, alignment, stream, tag)
-        return address, size, lease
+        address, size, handle = super().allocate_chunk(account, nbytes // 2, alignment, stream, tag)
+        return address, size, handle
 
 
 class Leaks(SystemManager):
     """Forgets one block in ten."""
 
-    def recycle(self, account: Account, address: int, capacity: int, lease: None) -> None:
+    def free_chunk(self, account: Account, address: int, capacity: int, handle: None) -> None:
         if account.frees % 10 != 3:
-            super().recycle(account, address, capacity, lease)
+            super().free_chunk(account, address, capacity, handle)
 
 
 class LeaksAtItsEnd(CachingManager):
@@ -72,11 +73,11 @@ class NeverTrims(CachingManager):
 class GrowsForEver(CachingManager):
     """Reuses nothing."""
 
-    def recycle(
-        self, account: CachingAccount, address: int, capacity: int, lease: Chunk | None
+    def free_chunk(
+        self, account: CachingAccount, address: int, capacity: int, handle: Chunk | None
     ) -> None:
-        if lease is not None:
-            lease.pool.bins.setdefault(-1, [])
+        if handle is not None:
+            handle.pool.bins.setdefault(-1, [])
 
 
 class CountsTwice(SystemManager):
@@ -88,7 +89,7 @@ class CountsTwice(SystemManager):
 class ForgetsItsPeak(SystemManager):
     def stats(self, device: str | None = None) -> Stats:
         figures = super().stats(device).as_dict()
-        return Stats(**{**figures, "peak_bytes": figures["live_bytes"]})
+        return Stats(**{**figures, "peak_live_bytes": figures["live_bytes"]})
 
 
 class ForgetsItsPast(SystemManager):
@@ -97,6 +98,18 @@ class ForgetsItsPast(SystemManager):
     def stats(self, device: str | None = None) -> Stats:
         figures = super().stats(device)
         return figures if figures.live_blocks else Stats()
+
+
+class ForgetsItsPeakOfUse(CachingManager):
+    def stats(self, device: str | None = None) -> Stats:
+        figures = super().stats(device).as_dict()
+        return Stats(**{**figures, "peak_used_bytes": figures["used_bytes"]})
+
+
+class SeesChunksThatAreNotThere(CachingManager):
+    def stats(self, device: str | None = None) -> Stats:
+        figures = super().stats(device).as_dict()
+        return Stats(**{**figures, "largest_free_chunk": figures["reserved_bytes"] + 1})
 
 
 class CountsNoCache(CachingManager):
@@ -144,10 +157,10 @@ class DropsTags(SystemManager):
 
 
 class MixesStreams(CachingManager):
-    def reserve(
+    def allocate_chunk(
         self, account: CachingAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Chunk | None]:
-        return super().reserve(account, nbytes, alignment, None, tag)
+        return super().allocate_chunk(account, nbytes, alignment, None, tag)
 
 
 class SilentAboutFailure(SystemManager):
@@ -219,6 +232,107 @@ class MissesTheFailure(SystemManager):
         return super().on_event(observe)
 
 
+class NumbersRecur(SystemManager):
+    """A block has the number of the one before."""
+
+    def allocate_chunk(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+    ) -> tuple[int, int, None]:
+        self._numbers = itertools.count(1)
+        return super().allocate_chunk(account, nbytes, alignment, stream, tag)
+
+
+class TellsOfOddFigures(SystemManager):
+    """Events are altered on their way to the observers."""
+
+    field = ""
+    wrong: Any = None
+
+    def on_event(self, observer: Any) -> Any:
+        def observe(event: Event) -> None:
+            setattr(event, self.field, self.wrong)
+            observer(event)
+
+        return super().on_event(observe)
+
+
+class ForgetsTheCause(TellsOfOddFigures):
+    field = "cause"
+
+
+class ForgetsTheAlignment(TellsOfOddFigures):
+    field = "alignment"
+    wrong = 64
+
+
+class ForgetsTheThread(TellsOfOddFigures):
+    field = "thread"
+
+
+class StopsTheClock(TellsOfOddFigures):
+    field = "ns"
+    wrong = 0
+
+
+class TellsOfCapacityNever(TellsOfOddFigures):
+    field = "capacity"
+
+
+class TellsLate(SystemManager):
+    """What a finaliser asks for in the middle of a request is told with the next one."""
+
+    def _notify_observers(self) -> None:
+        if not self._busy:
+            super()._notify_observers()
+
+
+class ReleasesFirst(CachingManager):
+    """The device has its memory back before anybody hears of it."""
+
+    def device_free(self, account: CachingAccount, address: int, nbytes: int) -> None:
+        told, self._observers = self._observers, ()
+        super().device_free(account, address, nbytes)
+        self._observers = told
+        event = Event("native_free", address, nbytes, account.memory.device)
+        self._undelivered.append(event)
+
+
+class LosesMemoryWithAnObserver(CachingManager):
+    """An observer that fails interrupts the release."""
+
+    def device_free(self, account: CachingAccount, address: int, nbytes: int) -> None:
+        event = Event("native_free", address, nbytes, account.memory.device)
+        for observer in self._observers:
+            observer(event)
+        super().device_free(account, address, nbytes)
+
+
+class DeafToMarks(SystemManager):
+    def mark(self, name: str, number: int = 0) -> None:
+        return
+
+
+class BoastsOfHints(CachingManager):
+    """Says that it took what it did not take."""
+
+    def preallocate(self, account: CachingAccount, nbytes: int, stream: Hashable) -> int:
+        return nbytes
+
+
+class KeepsHints(CachingManager):
+    """What a hint took from the device never goes back."""
+
+    def preallocate(self, account: CachingAccount, nbytes: int, stream: Hashable) -> int:
+        return self.device_allocate(account, nbytes, 64)[1]
+
+
+class RefusesHints(CachingManager):
+    def reserve_hint(self, nbytes: int, *, device: str = "cpu", stream: Hashable = None) -> int:
+        if nbytes > 50 << 20:
+            raise OutOfMemoryError(nbytes, device)
+        return super().reserve_hint(nbytes, device=device, stream=stream)
+
+
 FAULTS = [
     (Overlaps, "test_random_walk", {"seed": 0}),
     (Misaligns, "test_alignment", {"alignment": 4096}),
@@ -244,6 +358,22 @@ FAULTS = [
     (PlainLock, "test_free_never_waits", {}),
     (WaitsInFree, "test_free_never_waits", {}),
     (SharedEmptyBlock, "test_empty_blocks_have_addresses_of_their_own", {}),
+    (ForgetsItsPeakOfUse, "test_random_walk", {"seed": 0}),
+    (SeesChunksThatAreNotThere, "test_random_walk", {"seed": 0}),
+    (NumbersRecur, "test_numbers_do_not_recur", {}),
+    (ForgetsTheCause, "test_event_describes_the_request", {}),
+    (ForgetsTheAlignment, "test_event_describes_the_request", {}),
+    (ForgetsTheThread, "test_event_describes_the_request", {}),
+    (StopsTheClock, "test_event_describes_the_request", {}),
+    (TellsOfCapacityNever, "test_event_describes_the_request", {}),
+    (TellsLate, "test_alloc_is_told_before_it_returns", {}),
+    (ReleasesFirst, "test_native_free_is_told_before_the_release", {"way": "release_cached"}),
+    (ReleasesFirst, "test_native_free_is_told_before_the_release", {"way": "exhausted"}),
+    (LosesMemoryWithAnObserver, "test_observer_that_fails_while_memory_is_released", {}),
+    (DeafToMarks, "test_mark", {}),
+    (BoastsOfHints, "test_hint", {}),
+    (KeepsHints, "test_hint", {}),
+    (RefusesHints, "test_hint_that_the_device_refuses", {}),
     (MissesTheFailure, "test_event_of_exhausted_memory", {}),
 ]
 
@@ -275,7 +405,7 @@ def test_fault_is_caught(
 ) -> None:
     monkeypatch.setattr(MemoryManagerSuite, "patience", 1.0)
     # A lock that a fault leaves held for ever would have every later fork wait for ever, too.
-    monkeypatch.setattr(accounting, "free_after_fork", lambda lock: lock)
+    monkeypatch.setattr(event_queue, "free_after_fork", lambda lock: lock)
     for honest in (SystemManager, CachingManager):
         run(honest, test, arguments)
     with pytest.raises((AssertionError, FlError, pytest.fail.Exception)):

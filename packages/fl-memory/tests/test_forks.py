@@ -31,10 +31,10 @@ class Slow(SystemManager):
         super().__init__()
         self.begun = threading.Event()
 
-    def reserve(self, *request: Any) -> Any:
+    def allocate_chunk(self, *request: Any) -> Any:
         self.begun.set()
         time.sleep(0.3)
-        return super().reserve(*request)
+        return super().allocate_chunk(*request)
 
 
 class SlowLock:

@@ -52,7 +52,7 @@ class ArenaManager(AccountingManager[ArenaAccount]):
     def open(self, memory: DeviceMemory) -> ArenaAccount:
         return ArenaAccount(memory)
 
-    def reserve(
+    def allocate_chunk(
         self, account: ArenaAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Region]:
         capacity = max(-(-nbytes // GRAIN), 1) * GRAIN
@@ -61,7 +61,7 @@ class ArenaManager(AccountingManager[ArenaAccount]):
                 address = region.place(capacity, alignment)
                 if address is not None:
                     return address, capacity, region
-        start, size = self.obtain(
+        start, size = self.device_allocate(
             account, max(REGION, capacity), max(alignment, GRAIN), least=capacity
         )
         region = Region(start, size, stream)
@@ -70,14 +70,16 @@ class ArenaManager(AccountingManager[ArenaAccount]):
         region.blocks = 1
         return start, capacity, region
 
-    def recycle(self, account: ArenaAccount, address: int, capacity: int, lease: Region) -> None:
-        lease.blocks -= 1
-        if lease.blocks == 0:
-            lease.top = lease.start
+    def free_chunk(
+        self, account: ArenaAccount, address: int, capacity: int, handle: Region
+    ) -> None:
+        handle.blocks -= 1
+        if handle.blocks == 0:
+            handle.top = handle.start
 
     def trim(self, account: ArenaAccount) -> int:
         empty = [region for region in account.regions if region.blocks == 0]
         account.regions = [region for region in account.regions if region.blocks]
         for region in empty:
-            self.surrender(account, region.start, region.size)
+            self.device_free(account, region.start, region.size)
         return sum(region.size for region in empty)

@@ -14,6 +14,7 @@ from fl_memory._version import __version__
 from fl_memory.account import Account
 from fl_memory.accounting import AccountingManager
 from fl_memory.block import Block
+from fl_memory.causes import Cause, cause, current_cause
 from fl_memory.device import device_memory, register_device
 from fl_memory.errors import (
     AllocationError,
@@ -29,10 +30,12 @@ from fl_memory.errors import (
     UseAfterFreeError,
     WrongManagerError,
 )
+from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
-from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
+from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.plugins import Registry
-from fl_memory.selection import REGISTRY, available, current, get, use
+from fl_memory.selection import REGISTRY, available, current, get, mark, use
+from fl_memory.stats import Stats
 
 __all__ = [
     "Account",
@@ -40,6 +43,7 @@ __all__ = [
     "AllocationError",
     "Block",
     "BlockError",
+    "Cause",
     "ContractError",
     "DeviceError",
     "DeviceMemory",
@@ -60,10 +64,13 @@ __all__ = [
     "WrongManagerError",
     "__version__",
     "available",
+    "cause",
     "current",
+    "current_cause",
     "device_memory",
     "free_after_fork",
     "get",
+    "mark",
     "register_device",
     "use",
 ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from fl_memory.manager import DeviceMemory, Stats
+from fl_memory.stats import Stats
+
+if TYPE_CHECKING:
+    from fl_memory.manager import DeviceMemory
 
 
 class Account:
@@ -17,12 +20,14 @@ class Account:
         "memory",
         "native_allocs",
         "native_frees",
-        "peak_bytes",
+        "peak_live_bytes",
         "peak_reserved_bytes",
+        "peak_used_bytes",
         "reserved_bytes",
         "used_bytes",
     )
 
+    #: The native memory of the device.
     memory: DeviceMemory
 
     def __init__(self, memory: DeviceMemory) -> None:
@@ -30,21 +35,32 @@ class Account:
         self.live_bytes = 0
         self.used_bytes = 0
         self.reserved_bytes = 0
-        self.peak_bytes = 0
+        self.peak_live_bytes = 0
+        self.peak_used_bytes = 0
         self.peak_reserved_bytes = 0
         self.allocs = 0
         self.frees = 0
         self.native_allocs = 0
         self.native_frees = 0
 
+    def largest_free_chunk(self) -> int:
+        """Bytes of the largest chunk that is cached in one piece; override where chunks are kept.
+
+        0 if there is none, or if the manager does not know. It changes nothing.
+        """
+        return 0
+
     def stats(self) -> Stats:
+        """The figures now."""
         return Stats(
             live_bytes=self.live_bytes,
             live_blocks=self.allocs - self.frees,
             used_bytes=self.used_bytes,
             cached_bytes=self.reserved_bytes - self.used_bytes,
             reserved_bytes=self.reserved_bytes,
-            peak_bytes=self.peak_bytes,
+            largest_free_chunk=self.largest_free_chunk(),
+            peak_live_bytes=self.peak_live_bytes,
+            peak_used_bytes=self.peak_used_bytes,
             peak_reserved_bytes=self.peak_reserved_bytes,
             allocs=self.allocs,
             frees=self.frees,

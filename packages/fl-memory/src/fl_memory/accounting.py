@@ -1,21 +1,25 @@
 """The base class of managers: locks, finalisers, statistics, events and misuse, solved once.
 
-A manager that derives from ``AccountingManager`` writes ``reserve``, ``recycle`` and ``trim``.
-These three are never called concurrently nor re-entrantly, so they may keep plain Python state.
+A manager that derives from ``AccountingManager`` writes ``allocate_chunk``, ``free_chunk`` and
+``trim``. These are never called concurrently nor re-entrantly, so they may keep plain Python state.
 
 Garbage collection may run a finaliser at nearly any point. So a thread may call ``free``, and even
-``alloc``, in the middle of its own ``reserve``. A finaliser must not wait for a lock that another
-thread holds. Therefore only a thread that holds the lock changes the state, and only if no other
-step is active (``_busy``). A ``free`` that cannot do so at once leaves a note in ``_notes``, which
-the next step posts first. An ``alloc`` in the middle of ``reserve`` is served by the device.
+``alloc``, in the middle of its own ``allocate_chunk``. A finaliser must not wait for a lock that
+another thread holds. Therefore only a thread that holds the lock changes the state, and only if no
+other step is active (``_busy``). A ``free`` that cannot do so at once leaves an entry in
+``_pending``, which the next step applies first. An ``alloc`` in the middle of a step is served by
+the device.
+
+``event_queue.py`` tells the observers.
 """
 
 from __future__ import annotations
 
 import sys
-import threading
 from abc import abstractmethod
 from collections import deque
+from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, Generic
 
 from fl_memory.account import Account, AnyAccount
@@ -23,69 +27,102 @@ from fl_memory.argument_checks import ALIGNMENTS, checked_size, foreign_block
 from fl_memory.block import Block
 from fl_memory.device import device_memory
 from fl_memory.errors import OutOfMemoryError
-from fl_memory.forks import free_after_fork
-from fl_memory.manager import SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
+from fl_memory.event_queue import EventQueue
+from fl_memory.events import Event, free_event, native_event
+from fl_memory.manager import SMALL_BYTES, DeviceMemory, MemoryManager
+from fl_memory.stats import Stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable, Iterator, Mapping
 
 
 class _Direct:
-    """Lease of a block that came from the device while the manager was in the middle of a step."""
+    """Handle of a block that came from the device while the manager was in the middle of a step."""
 
 
 _DIRECT = _Direct()
 
 
-class AccountingManager(MemoryManager, Generic[AnyAccount]):
+class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
     """A manager of which only the policy is missing."""
 
     def __init__(self, *memories: DeviceMemory, small_bytes: int = SMALL_BYTES) -> None:
+        """Call ``open`` for each of ``memories``: a derived class sets its own fields first."""
         self.small_bytes = small_bytes
-        self._lock = free_after_fork(threading.RLock())
-        self._busy = False
-        self._pending: deque[tuple[Any, ...]] = deque()
+        super().__init__()
+        self._numbers = count(1)
+        self._pending: deque[tuple[AnyAccount, Event, Any]] = deque()
         self._accounts: dict[str, AnyAccount] = {}
-        self._observers: tuple[Callable[[Event], object], ...] = ()
-        self._undelivered: deque[Event] = deque()
-        self._delivering = False
         for memory in memories:
             self._accounts[memory.device] = self.open(memory)
 
     # -------------------------------------------------------------- you must write
 
     @abstractmethod
-    def reserve(
+    def allocate_chunk(
         self, account: AnyAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Any]:
-        """Find room: (address, capacity >= nbytes, lease).
+        """Find a chunk for a block: (address, capacity, handle).
 
-        The lease is whatever ``recycle`` will want to know; the tag is the caller's, for policies
-        that place by purpose. Get fresh memory with ``obtain``, and
-        before changing state of your own: it may call ``recycle`` and ``trim``.
+        nbytes may be 0, capacity is at least 1 and at least nbytes; the address is a multiple of
+        ``alignment``. The handle is whatever ``free_chunk`` will need; the tag is the caller's, for
+        policies that place by purpose. Memory of one stream must not serve another.
+        Take new memory with ``device_allocate``, before you change state of your own: it may call
+        ``trim`` and ``free_chunk``. Raises OutOfMemoryError only.
         """
 
     @abstractmethod
-    def recycle(self, account: AnyAccount, address: int, capacity: int, lease: Any) -> None:
-        """The room that ``reserve`` found is empty again: keep it, or ``surrender`` it."""
+    def free_chunk(self, account: AnyAccount, address: int, capacity: int, handle: Any) -> None:
+        """Take back the chunk that ``allocate_chunk`` found: cache it, or ``device_free`` it."""
 
     @abstractmethod
     def trim(self, account: AnyAccount) -> int:
-        """``surrender`` everything that holds no live block; the number of bytes."""
+        """``device_free`` everything that holds no live block; the number of bytes."""
 
-    # -------------------------------------------------------------- you get for free
+    # -------------------------------------------------------------- you may write
 
     def open(self, memory: DeviceMemory) -> AnyAccount:
         """The account of a device that is used for the first time; override to extend it."""
         return Account(memory)  # type: ignore[return-value]
 
-    def obtain(
+    def preallocate(self, account: AnyAccount, nbytes: int, stream: Hashable) -> int:
+        """Act on ``reserve_hint``: take memory to cut chunks from; the bytes taken from the device.
+
+        Nothing by default. Called like ``allocate_chunk``; may raise OutOfMemoryError.
+        """
+        return 0
+
+    # -------------------------------------------------------------- for derived classes
+
+    @contextmanager
+    def locked(self) -> Iterator[Mapping[str, AnyAccount]]:
+        """Within ``with self.locked() as accounts:`` the state may be changed; accounts by device.
+
+        For methods of a derived class that programs call. The three methods of the policy are not
+        called meanwhile, from any thread. ``accounts`` is empty if a finaliser asks in the middle
+        of another step: nothing may be changed then.
+        """
+        with self._lock:
+            if self._busy:
+                yield {}
+                return
+            self._busy = True
+            try:
+                self._apply_pending()
+                yield self._accounts
+            finally:
+                self._busy = False
+            if self._undelivered:
+                self._notify_observers()
+
+    def device_allocate(
         self, account: AnyAccount, nbytes: int, alignment: int, least: int | None = None
     ) -> tuple[int, int]:
-        """(address, size) of fresh memory from the device.
+        """(address, size) of fresh memory from the device, for the three methods of the policy.
 
-        When the device refuses, cached memory is released and the request repeated once; after that
-        ``least`` bytes are tried, if given. Raises OutOfMemoryError.
+        nbytes: at least 1. When the device refuses, cached memory is released and the request
+        repeated once. After that ``least`` bytes are tried, if given. So size is ``nbytes`` or
+        ``least``. Raises OutOfMemoryError.
         """
         memory = account.memory
         try:
@@ -104,16 +141,21 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         account.reserved_bytes += nbytes
         account.peak_reserved_bytes = max(account.peak_reserved_bytes, account.reserved_bytes)
         if self._observers:
-            self._undelivered.append(Event("native_alloc", address, nbytes, memory.device))
+            self._undelivered.append(
+                native_event("native_alloc", address, nbytes, memory, alignment)
+            )
         return address, nbytes
 
-    def surrender(self, account: Account, address: int, nbytes: int) -> None:
-        """Give memory that ``obtain`` returned back to the device."""
+    def device_free(self, account: AnyAccount, address: int, nbytes: int) -> None:
+        """Give memory that ``device_allocate`` returned back to the device."""
         account.native_frees += 1
         account.reserved_bytes -= nbytes
         if self._observers:
-            self._undelivered.append(Event("native_free", address, nbytes, account.memory.device))
+            self._undelivered.append(native_event("native_free", address, nbytes, account.memory))
+            self._notify_observers()
         account.memory.release(address, nbytes)
+
+    # -------------------------------------------------------------- the manager
 
     def alloc(
         self,
@@ -143,20 +185,28 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
             try:
                 if self._pending:
                     self._apply_pending()
-                address, capacity, lease = self.reserve(account, nbytes, alignment, stream, tag)
+                address, capacity, handle = self.allocate_chunk(
+                    account, nbytes, alignment, stream, tag
+                )
+                number = next(self._numbers)
                 account.allocs += 1
-                account.used_bytes += capacity
+                account.used_bytes = used = account.used_bytes + capacity
+                if used > account.peak_used_bytes:
+                    account.peak_used_bytes = used
                 account.live_bytes = live = account.live_bytes + nbytes
-                if live > account.peak_bytes:
-                    account.peak_bytes = live
+                if live > account.peak_live_bytes:
+                    account.peak_live_bytes = live
                 if self._observers:
-                    self._undelivered.append(Event("alloc", address, nbytes, device, stream, tag))
+                    event = Event(
+                        "alloc", address, nbytes, device, stream, tag, number, capacity, alignment
+                    )
+                    self._undelivered.append(event)
             except OutOfMemoryError as error:
-                failure = self._out_of_memory(error, account, nbytes, stream, tag)
+                failure = self._out_of_memory(error, account, nbytes, alignment, stream, tag)
             finally:
                 self._busy = False
             if failure is None:
-                block = Block(address, nbytes, capacity, device, self, tag, stream, lease)
+                block = Block(address, nbytes, capacity, device, self, tag, stream, handle, number)
             if self._undelivered:
                 self._notify_observers()
         if failure is not None:
@@ -168,8 +218,8 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
             raise foreign_block(block, self)
         address = block.address
         try:  # `block.retire()`, written out because every tensor passes here
-            lease = block._lease
-            del block._lease
+            handle = block._handle
+            del block._handle
         except AttributeError:
             block.retire()  # says what is wrong
             raise
@@ -186,11 +236,11 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
                         account.live_bytes -= block.nbytes
                         account.used_bytes -= block.capacity
                         if self._observers:
-                            self._undelivered.append(_event("free", address, block))
-                        if lease is _DIRECT:
-                            self.surrender(account, address, block.capacity)
+                            self._undelivered.append(free_event(address, block))
+                        if handle is _DIRECT:
+                            self.device_free(account, address, block.capacity)
                         else:
-                            self.recycle(account, address, block.capacity, lease)
+                            self.free_chunk(account, address, block.capacity, handle)
                     finally:
                         self._busy = False
                     if self._undelivered:
@@ -199,59 +249,47 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
             finally:
                 self._lock.release()
         # An operation is running, perhaps in this very thread: do not wait.
-        event = _event("free", address, block)
-        self._pending.append((account, event, block.capacity, lease))
+        self._pending.append((account, free_event(address, block), handle))
 
     def release_cached(self) -> int:
-        with self._lock:
-            if self._busy:  # asked by a finaliser in the middle of a step: there is no safe moment
-                return 0
-            self._busy = True
-            released = 0
-            try:
-                self._apply_pending()
-                for account in list(self._accounts.values()):
-                    got = self.trim(account)
-                    released += got
-                    if self._observers:
-                        device = account.memory.device
-                        self._undelivered.append(Event("release_cached", 0, got, device))
-            finally:
-                self._busy = False
-            if self._undelivered:
-                self._notify_observers()
+        released = 0
+        with self.locked() as accounts:
+            for device, account in list(accounts.items()):
+                got = self.trim(account)
+                released += got
+                if self._observers:
+                    self._undelivered.append(Event("release_cached", 0, got, device, capacity=got))
         return released
 
-    def stats(self, device: str | None = None) -> Stats:
-        with self._lock:
-            if not self._busy:
-                self._busy = True
+    def reserve_hint(self, nbytes: int, *, device: str = "cpu", stream: Hashable = None) -> int:
+        nbytes = checked_size(nbytes, 1)
+        account = self._accounts.get(device) or self._account(device)
+        taken = 0
+        with self.locked() as accounts:
+            if accounts:
                 try:
-                    self._apply_pending()
-                finally:
-                    self._busy = False
-                if self._undelivered:
-                    self._notify_observers()
+                    taken = self.preallocate(account, nbytes, stream)
+                except OutOfMemoryError:
+                    pass
+                if self._observers:
+                    self._undelivered.append(
+                        Event("reserve_hint", 0, nbytes, device, stream, capacity=taken)
+                    )
+        return taken
+
+    def mark(self, name: str, number: int = 0) -> None:
+        if self._observers:
+            with self.locked():
+                self._undelivered.append(Event("mark", 0, 0, "", tag=name, number=number))
+
+    def stats(self, device: str | None = None) -> Stats:
+        with self.locked():
             if device is not None:
                 return (self._accounts.get(device) or self._account(device)).stats()
             total = Stats()
             for account in list(self._accounts.values()):
                 total += account.stats()
             return total
-
-    def on_event(self, observer: Callable[[Event], object]) -> Callable[[], None]:
-        # A wrapper of its own, so that the same function may observe twice and leave once.
-        def observe(event: Event) -> object:
-            return observer(event)
-
-        with self._lock:
-            self._observers = (*self._observers, observe)
-
-        def remove() -> None:
-            with self._lock:
-                self._observers = tuple(o for o in self._observers if o is not observe)
-
-        return remove
 
     def __repr__(self) -> str:
         held = sum(account.live_bytes for account in list(self._accounts.values()))
@@ -283,52 +321,65 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
         """Apply the pending operations; the caller holds the lock and has set ``_busy``."""
         pending = self._pending
         while pending:
-            account, event, capacity, lease = pending.popleft()
+            account, event, handle = pending.popleft()
+            if event.kind == "alloc":  # told already
+                account.native_allocs += 1
+                account.reserved_bytes += event.capacity
+                account.allocs += 1
+                account.used_bytes += event.capacity
+                account.live_bytes += event.nbytes
+                for figure in ("reserved_bytes", "used_bytes", "live_bytes"):
+                    highest = max(getattr(account, figure), getattr(account, f"peak_{figure}"))
+                    setattr(account, f"peak_{figure}", highest)
+                continue
             if self._observers:
                 self._undelivered.append(event)
-            if event.kind == "alloc":
-                account.native_allocs += 1
-                account.reserved_bytes += capacity
-                account.peak_reserved_bytes = max(
-                    account.peak_reserved_bytes, account.reserved_bytes
-                )
-                account.allocs += 1
-                account.used_bytes += capacity
-                account.live_bytes += event.nbytes
-                account.peak_bytes = max(account.peak_bytes, account.live_bytes)
-                continue
             account.frees += 1
             account.live_bytes -= event.nbytes
-            account.used_bytes -= capacity
-            if lease is _DIRECT:
-                self.surrender(account, event.address, capacity)
+            account.used_bytes -= event.capacity
+            if handle is _DIRECT:
+                self.device_free(account, event.address, event.capacity)
             else:
-                self.recycle(account, event.address, capacity, lease)
+                self.free_chunk(account, event.address, event.capacity, handle)
 
     def _alloc_directly(
-        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+        self, account: AnyAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> Block:
-        capacity = nbytes or 1
-        device = account.memory.device
+        memory, capacity = account.memory, nbytes or 1
         try:
-            address = account.memory.allocate(capacity, alignment)
+            address = memory.allocate(capacity, alignment)
         except OutOfMemoryError as error:
-            raise self._out_of_memory(error, account, nbytes, stream, tag) from None
-        event = Event("alloc", address, nbytes, device, stream, tag)
-        self._pending.append((account, event, capacity, None))
-        return Block(address, nbytes, capacity, device, self, tag, stream, _DIRECT)
+            failure = self._out_of_memory(error, account, nbytes, alignment, stream, tag)
+            self._notify_observers()
+            raise failure from None
+        number = next(self._numbers)
+        event = Event(
+            "alloc", address, nbytes, memory.device, stream, tag, number, capacity, alignment
+        )
+        self._pending.append((account, event, None))
+        block = Block(address, nbytes, capacity, memory.device, self, tag, stream, _DIRECT, number)
+        if self._observers:
+            self._undelivered.append(
+                native_event("native_alloc", address, capacity, memory, alignment)
+            )
+            self._undelivered.append(event)
+            self._notify_observers()
+        return block
 
     def _out_of_memory(
         self,
         error: OutOfMemoryError,
-        account: Account,
+        account: AnyAccount,
         nbytes: int,
+        alignment: int,
         stream: Hashable,
         tag: object,
     ) -> OutOfMemoryError:
         device = account.memory.device
         if self._observers:
-            self._undelivered.append(Event("out_of_memory", 0, nbytes, device, stream, tag))
+            self._undelivered.append(
+                Event("out_of_memory", 0, nbytes, device, stream, tag, alignment=alignment)
+            )
         return OutOfMemoryError(
             nbytes,
             device,
@@ -337,20 +388,3 @@ class AccountingManager(MemoryManager, Generic[AnyAccount]):
             limit=error.limit if error.limit is not None else account.memory.capacity(),
             hint=error.hint,
         )
-
-    def _notify_observers(self) -> None:
-        """Tell the observers; called with the lock held and the state consistent."""
-        if self._delivering:  # an observer allocated or freed: the loop below is at work already
-            return
-        self._delivering = True
-        try:
-            while self._undelivered:
-                event = self._undelivered.popleft()
-                for observer in self._observers:
-                    observer(event)
-        finally:
-            self._delivering = False
-
-
-def _event(kind: str, address: int, block: Block) -> Event:
-    return Event(kind, address, block.nbytes, block.device, block.stream, block.tag)

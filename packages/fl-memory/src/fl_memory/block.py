@@ -22,25 +22,37 @@ class BlockManager(Protocol):
 class Block:
     """One live allocation. Managers make blocks, users keep them, nobody copies them.
 
-    * ``address``: first byte, as an integer; 0 once the block went home;
-    * ``nbytes``: what was asked for; ``capacity``: what the manager set aside (>= nbytes);
-    * ``device``: "cpu", "cuda:0"; ``stream``: the stream it was asked for, None if none;
-    * ``manager``: where it goes home to, whichever manager is current by then;
-    * ``tag``: whatever the caller wished to find again in events and leak reports.
-
     A block goes home exactly once: through ``manager.free(block)``, or, if nobody did that, when
     the last reference to it dies. Whatever points into the memory must therefore keep a reference
     to the block (``view()`` does).
     """
 
+    #: First byte, as an integer; 0 once the block went home.
+    address: int
+    #: Bytes that were asked for.
+    nbytes: int
+    #: Bytes that the manager set aside, at least ``nbytes``.
+    capacity: int
+    #: "cpu", "cuda:0".
+    device: str
+    #: The manager that made it. The block goes home to it, whichever manager is current by then.
+    manager: BlockManager
+    #: What the caller wishes to find again in events and leak reports.
+    tag: object
+    #: The stream it was asked for, None if none.
+    stream: Hashable
+    #: Its number among all blocks that the manager ever makes, as in events.
+    number: int
+
     __slots__ = (
         "__weakref__",
-        "_lease",
+        "_handle",
         "address",
         "capacity",
         "device",
         "manager",
         "nbytes",
+        "number",
         "stream",
         "tag",
     )
@@ -54,7 +66,8 @@ class Block:
         manager: BlockManager,
         tag: object = None,
         stream: Hashable = None,
-        lease: Any = None,
+        handle: Any = None,
+        number: int = 0,
     ) -> None:
         self.address = address
         self.nbytes = nbytes
@@ -63,7 +76,8 @@ class Block:
         self.manager = manager
         self.tag = tag
         self.stream = stream
-        self._lease = lease
+        self.number = number
+        self._handle = handle
 
     @property
     def freed(self) -> bool:
@@ -75,21 +89,21 @@ class Block:
         self.manager.free(self)
 
     def retire(self) -> Any:
-        """For managers: claim the end of this block's life; returns the ``lease`` it carried.
+        """For managers: claim the end of this block's life; returns the ``handle`` it carried.
 
         Succeeds exactly once, whichever threads try at the same moment (deleting a slot is atomic);
         every other attempt raises DoubleFreeError.
         """
         try:
-            lease = self._lease
-            del self._lease
+            handle = self._handle
+            del self._handle
         except AttributeError:
             raise DoubleFreeError(
                 f"[free] block of {self.nbytes} bytes on {self.device} (tag {self.tag!r}) was "
                 f"freed already; free a block once, or leave it to die"
             ) from None
         self.address = 0
-        return lease
+        return handle
 
     def view(self) -> memoryview:
         """The block's ``nbytes`` bytes as a writable memoryview (format "B"), without a copy.

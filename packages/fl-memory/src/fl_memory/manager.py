@@ -21,7 +21,10 @@ from fl_memory.contract import Version
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["DeviceMemory", "Event", "HOST", "MemoryManager", "SMALL_BYTES", "Stats"]
+    from fl_memory.events import Event
+    from fl_memory.stats import Stats
+
+__all__ = ["DeviceMemory", "HOST", "MemoryManager", "SMALL_BYTES"]
 
 #: The memory contract this distribution hosts.
 HOST = Version(1, 0)
@@ -83,7 +86,8 @@ class MemoryManager(ABC):
 
         nbytes: any integer >= 0; a block of 0 bytes has an address of its own. alignment: a power
         of two. stream: opaque; the memory may be reused for the same stream as soon as it is
-        freed, for another stream only once the first one's work is done. tag: carried by the block.
+        freed, for another stream only once the first one's work is done. tag: carried by the block,
+        any object.
 
         Raises AllocationError (negative size, bad alignment), DeviceError (unknown device) and
         OutOfMemoryError, this only after cached memory was released and the request tried again.
@@ -110,103 +114,25 @@ class MemoryManager(ABC):
     def on_event(self, observer: Callable[[Event], object]) -> Callable[[], None]:
         """Call ``observer(event)`` for every event from now on; returns a function to stop that.
 
-        Events come in the order in which the manager's state changed, one at a time, and may come
-        with the manager's lock held: an observer is brief and waits for no other thread. It may
-        itself allocate and free. What it raises reaches the caller; the state stays consistent.
+        Events come in the order in which the manager's state changed, one at a time; ``Event``
+        says when each kind is told. They may come with the manager's lock held: an observer is
+        brief and waits for no other thread. It may itself allocate and free. What it raises reaches
+        the caller, once the state of the manager is consistent.
         """
 
+    # -------------------------------------------------------------- you may write
 
-class Stats:
-    """A manager's figures at one moment.
+    def reserve_hint(self, nbytes: int, *, device: str = "cpu", stream: Hashable = None) -> int:
+        """Say that ``nbytes`` bytes will soon be live at once; the bytes taken from the device.
 
-    ``live_bytes`` counts requested bytes, ``used_bytes`` the same blocks with their rounding;
-    ``reserved_bytes`` is what the device gave, ``cached_bytes`` the part of it that no block uses:
-    ``live <= used`` and ``reserved == used + cached``. Totals over devices add up, peaks too.
-    """
+        A hint: a manager may do nothing, as it does by default. A device that refuses is no error.
+        Backends give it before they run a plan whose peak they know.
+        """
+        return 0
 
-    FIELDS = (
-        "live_bytes",
-        "live_blocks",
-        "used_bytes",
-        "cached_bytes",
-        "reserved_bytes",
-        "peak_bytes",
-        "peak_reserved_bytes",
-        "allocs",
-        "frees",
-        "native_allocs",
-        "native_frees",
-    )
-    __slots__ = FIELDS
+    def mark(self, name: str, number: int = 0) -> None:  # noqa: B027 - nobody has to
+        """Hear that the program reached a point, such as ("step", 12); by default do nothing.
 
-    live_bytes: int
-    live_blocks: int
-    used_bytes: int
-    cached_bytes: int
-    reserved_bytes: int
-    #: Highest ``live_bytes`` so far.
-    peak_bytes: int
-    peak_reserved_bytes: int
-    allocs: int
-    frees: int
-    #: Calls of ``DeviceMemory.allocate`` and ``release``.
-    native_allocs: int
-    native_frees: int
-
-    def __init__(self, **figures: int) -> None:
-        for field in self.FIELDS:
-            setattr(self, field, figures.pop(field, 0))
-        if figures:
-            raise TypeError(f"Stats has no field {', '.join(sorted(figures))}")
-
-    def as_dict(self) -> dict[str, int]:
-        return {field: getattr(self, field) for field in self.FIELDS}
-
-    def __add__(self, other: Stats) -> Stats:
-        return Stats(**{f: getattr(self, f) + getattr(other, f) for f in self.FIELDS})
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stats) and self.as_dict() == other.as_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Stats({', '.join(f'{k}={v}' for k, v in self.as_dict().items())})"
-
-
-class Event:
-    """Something a manager did.
-
-    ``kind`` is one of ``KINDS``; ``address`` and ``nbytes`` say to what (for "release_cached" and
-    "out_of_memory" the address is 0 and nbytes the bytes released or asked for). Block events
-    carry the block's requested ``nbytes``, ``stream`` and ``tag``.
-    """
-
-    KINDS = ("alloc", "free", "native_alloc", "native_free", "release_cached", "out_of_memory")
-    __slots__ = ("address", "device", "kind", "nbytes", "stream", "tag")
-
-    kind: str
-    address: int
-    nbytes: int
-    device: str
-    stream: Hashable
-    tag: object
-
-    def __init__(
-        self,
-        kind: str,
-        address: int,
-        nbytes: int,
-        device: str,
-        stream: Hashable = None,
-        tag: object = None,
-    ) -> None:
-        self.kind = kind
-        self.address = address
-        self.nbytes = nbytes
-        self.device = device
-        self.stream = stream
-        self.tag = tag
-
-    def __repr__(self) -> str:
-        return f"Event({self.kind}, {hex(self.address)}, {self.nbytes} bytes on {self.device})"
+        Programs call ``fl_memory.mark``. A manager that plans learns here where a step ends, and
+        observers are told an event of kind "mark".
+        """

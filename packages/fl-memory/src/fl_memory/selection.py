@@ -9,6 +9,7 @@ import weakref
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING
 
+from fl_memory.causes import set_step
 from fl_memory.errors import PluginError
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, MemoryManager
@@ -17,7 +18,7 @@ from fl_memory.plugins import Registry
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["REGISTRY", "always_small", "available", "current", "get", "use"]
+__all__ = ["REGISTRY", "always_small", "available", "current", "get", "mark", "use"]
 
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
 REGISTRY = Registry(
@@ -78,6 +79,17 @@ def current() -> MemoryManager:
         return scoped
     choices = _choices
     return choices[-1][0] if choices else _from_environment()
+
+
+def mark(name: str, number: int = 0) -> None:
+    """Say that the program has reached a point: ``mark("step", 12)`` when step 12 begins.
+
+    The current manager and its observers are told. The mark "step" also sets the step of the causes
+    of this context.
+    """
+    if name == "step":
+        set_step(number)
+    current().mark(name, number)
 
 
 def _choose(choices: tuple[tuple[MemoryManager, weakref.ref[use] | None], ...]) -> None:

@@ -17,7 +17,7 @@ from fl_tensor.graph import Value, cost
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Step
 
-#: Plans that need less do not preallocate.
+#: Plans that need less give no hint.
 LEAST = 64 << 20
 #: Kinds of steps whose results may reuse the memory of operands.
 _IN_PLACE = ("kernel", "product")
@@ -53,7 +53,6 @@ def _fits(result: Value, operand: Value) -> bool:
 
 
 def reserve(nbytes: int) -> None:
-    """Have the current memory manager preallocate this many bytes, if it supports that."""
-    preallocate = getattr(selection.current(), "preallocate", None)
-    if nbytes >= LEAST and preallocate is not None:
-        preallocate(int(nbytes * (1 + _SPARE)))
+    """Tell the current memory manager that this many bytes will be live at once."""
+    if nbytes >= LEAST:
+        selection.current().reserve_hint(int(nbytes * (1 + _SPARE)))

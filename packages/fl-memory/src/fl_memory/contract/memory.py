@@ -8,13 +8,16 @@ from typing import Any
 from fl_memory.account import Account
 from fl_memory.accounting import AccountingManager
 from fl_memory.block import Block
+from fl_memory.causes import Cause, cause, current_cause
 from fl_memory.contract import manifest, signature_text
 from fl_memory.contract.cards import first_sentence, meanings
 from fl_memory.contract.series import Contract
 from fl_memory.device import device_memory, register_device
+from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
-from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, Event, MemoryManager, Stats
-from fl_memory.selection import available, current, get, use
+from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
+from fl_memory.selection import available, current, get, mark, use
+from fl_memory.stats import Stats
 
 __all__ = ["PINNED", "contract_manifest"]
 
@@ -24,12 +27,24 @@ CLASSES = {
     MemoryManager: ("name", "small_bytes"),
     AccountingManager: (),
     Account: ("memory",),
-    Block: (),
+    Block: tuple(name for name in Block.__slots__ if not name.startswith("_")),
     Stats: Stats.FIELDS,
     Event: Event.__slots__,
+    Cause: Cause._fields,
 }
-#: What tensor backends call.
-FUNCTIONS = (available, current, device_memory, free_after_fork, get, register_device, use)
+#: What tensor backends, programs and layers above call.
+FUNCTIONS = (
+    available,
+    cause,
+    current,
+    current_cause,
+    device_memory,
+    free_after_fork,
+    get,
+    mark,
+    register_device,
+    use,
+)
 
 
 def contract_manifest() -> dict[str, Any]:
@@ -40,7 +55,6 @@ def contract_manifest() -> dict[str, Any]:
         CLASSES,
         group="fl.memory.v1",
         event_kinds=list(Event.KINDS),
-        block_fields=["address", "capacity", "device", "manager", "nbytes", "stream", "tag"],
         small_bytes=SMALL_BYTES,
         functions={
             function.__name__: {"kind": "function", "signature": signature_text(function)}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from fl_memory.account import Account
 from fl_memory.accounting import AccountingManager
-from fl_memory.errors import OutOfMemoryError
 from fl_memory.manager import DeviceMemory
 from fl_memory.managers.pool import Chunk, Pool
 
@@ -48,6 +47,10 @@ class CachingAccount(Account):
         super().__init__(memory)
         self.pools_by_stream: dict[Hashable, StreamPools] = {None: StreamPools()}
 
+    def largest_free_chunk(self) -> int:
+        pools = [p for s in self.pools_by_stream.values() for p in (s.small, s.large)]
+        return max(pool.largest_free_chunk() for pool in pools)
+
 
 class CachingManager(AccountingManager[CachingAccount]):
     """Best fit with splitting and coalescing over small and large pools."""
@@ -58,12 +61,12 @@ class CachingManager(AccountingManager[CachingAccount]):
     def open(self, memory: DeviceMemory) -> CachingAccount:
         return CachingAccount(memory)
 
-    def reserve(
+    def allocate_chunk(
         self, account: CachingAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Chunk | None]:
         size = (nbytes + ROUNDING - 1) & -ROUNDING or ROUNDING
         if alignment > ROUNDING:  # rare: served by the device, not cached
-            address, size = self.obtain(account, size, alignment)
+            address, size = self.device_allocate(account, size, alignment)
             return address, size, None
         pools_by_stream = account.pools_by_stream
         try:
@@ -85,47 +88,25 @@ class CachingManager(AccountingManager[CachingAccount]):
                 buffer = (size + LARGE_ROUNDING - 1) & -LARGE_ROUNDING
         found = pool.take(size)
         if found is None:
-            address, got = self.obtain(account, buffer, ROUNDING, least=size)
+            address, got = self.device_allocate(account, buffer, ROUNDING, least=size)
             found = pool.add(address, got, size)
         return found.address, found.size, found
 
-    def recycle(
-        self, account: CachingAccount, address: int, capacity: int, lease: Chunk | None
+    def free_chunk(
+        self, account: CachingAccount, address: int, capacity: int, handle: Chunk | None
     ) -> None:
-        if lease is None:
-            self.surrender(account, address, capacity)
+        if handle is None:
+            self.device_free(account, address, capacity)
         else:
-            lease.pool.give(lease)
+            handle.pool.give(handle)
 
-    def preallocate(self, nbytes: int, *, device: str = "cpu", stream: Hashable = None) -> int:
-        """Take ``nbytes`` from the device in one piece, for blocks to be cut from later, unless as
-        much is cached; the bytes taken. Who knows how much a computation needs at once spares it
-        the buffers, each of the size of one block, that would be taken one after another. No block
-        is lent, so that of all figures only those of the device change. A device that refuses is no
-        error: memory is then taken as it is needed.
-        """
-        try:
-            account = self._accounts[device]
-        except KeyError:
-            account = self._account(device)
+    def preallocate(self, account: CachingAccount, nbytes: int, stream: Hashable) -> int:
         size = (nbytes + LARGE_ROUNDING - 1) & -LARGE_ROUNDING
-        with self._lock:
-            if self._busy:  # asked by a finaliser in the middle of a step
-                return 0
-            self._busy = True
-            try:
-                self._apply_pending()
-                if account.reserved_bytes - account.used_bytes >= size:
-                    return 0
-                address, got = self.obtain(account, size, ROUNDING)
-                pool = account.pools_by_stream.setdefault(stream, StreamPools()).large
-                pool.give(pool.add(address, got, got))
-            except OutOfMemoryError:
-                return 0
-            finally:
-                self._busy = False
-            if self._undelivered:
-                self._notify_observers()
+        if account.reserved_bytes - account.used_bytes >= size:
+            return 0
+        address, got = self.device_allocate(account, size, ROUNDING)
+        pool = account.pools_by_stream.setdefault(stream, StreamPools()).large
+        pool.give(pool.add(address, got, got))
         return got
 
     def trim(self, account: CachingAccount) -> int:
@@ -133,6 +114,6 @@ class CachingManager(AccountingManager[CachingAccount]):
         for pools in account.pools_by_stream.values():
             for pool in (pools.small, pools.large):
                 for address, size in pool.remove_empty_buffers():
-                    self.surrender(account, address, size)
+                    self.device_free(account, address, size)
                     released += size
         return released

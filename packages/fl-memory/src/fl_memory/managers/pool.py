@@ -93,6 +93,15 @@ class Pool:
             self._remove_free(self._free_by_address[address])
         return empty
 
+    def largest_free_chunk(self) -> int:
+        """Bytes of the largest chunk that is free; 0 if there is none. Nothing is merged."""
+        sizes = [size for size, waiting in self.bins.items() if waiting]
+        if self._unmerged is not None:
+            sizes.append(self._unmerged.size)
+        if self._free_by_size:
+            sizes.append(self._free_by_size[-1][0])
+        return max(sizes, default=0)
+
     # ------------------------------------------------------------------ inside
 
     def _best(self, size: int) -> Chunk | None:

@@ -19,14 +19,14 @@ class SystemManager(AccountingManager[Account]):
     CONTRACT = (1, 0)
     name = "system"
 
-    def reserve(
+    def allocate_chunk(
         self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, None]:
-        address, size = self.obtain(account, nbytes or 1, alignment)
+        address, size = self.device_allocate(account, nbytes or 1, alignment)
         return address, size, None
 
-    def recycle(self, account: Account, address: int, capacity: int, lease: None) -> None:
-        self.surrender(account, address, capacity)
+    def free_chunk(self, account: Account, address: int, capacity: int, handle: None) -> None:
+        self.device_free(account, address, capacity)
 
     def trim(self, account: Account) -> int:
         return 0

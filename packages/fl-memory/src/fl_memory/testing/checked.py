@@ -17,7 +17,8 @@ from fl_memory.account import Account
 from fl_memory.accounting import AccountingManager
 from fl_memory.block import Block
 from fl_memory.errors import BlockError, FlError, OutOfMemoryError, UseAfterFreeError
-from fl_memory.manager import DeviceMemory, Event, MemoryManager
+from fl_memory.events import Event
+from fl_memory.manager import DeviceMemory, MemoryManager
 from fl_memory.testing.ledger import BlockLedger
 
 _FRESH, _FREED, _GUARD = 0xCD, 0xDD, 0xFD
@@ -44,6 +45,17 @@ class _InnerDeviceMemory(DeviceMemory):
         return None
 
 
+class _InnerAccount(Account):
+    """The figures of one device; what the device gave is counted by the wrapped manager."""
+
+    def __init__(self, memory: _InnerDeviceMemory) -> None:
+        super().__init__(memory)
+        self._inner = memory.inner
+
+    def largest_free_chunk(self) -> int:
+        return self._inner.stats(self.memory.device).largest_free_chunk
+
+
 class CheckedManager(AccountingManager[Account]):
     """Everything that ``inner`` does, with both sides of the contract checked.
 
@@ -68,7 +80,7 @@ class CheckedManager(AccountingManager[Account]):
         self.quarantine_bytes = quarantine_bytes
         self.faults: list[FlError] = []
         self._live = BlockLedger()
-        self._leases: dict[int, tuple[Block, int]] = {}
+        self._handles: dict[int, tuple[Block, int]] = {}
         self._quarantine: deque[Block] = deque()
         self._quarantined = 0
         super().__init__(small_bytes=inner.small_bytes)
@@ -77,15 +89,21 @@ class CheckedManager(AccountingManager[Account]):
 
         def forward(event: Event) -> None:
             checked = watcher()
-            if checked is not None and checked._observers and event.kind.startswith("native_"):
-                checked._undelivered.append(event)
+            if checked is None or not checked._observers or not event.kind.startswith("native_"):
+                return
+            checked._undelivered.append(event)
+            if checked._lock.acquire(blocking=False):
+                try:
+                    checked._notify_observers()
+                finally:
+                    checked._lock.release()
 
         self._stop = inner.on_event(forward)
 
     def verify(self) -> None:
         """Look at all guards and all freed memory now; raise the first fault ever found."""
         with self._lock:
-            for block, nbytes in list(self._leases.values()):
+            for block, nbytes in list(self._handles.values()):
                 self._check_guard(block, nbytes, block.tag)
             for block in list(self._quarantine):
                 self._check_poison(block)
@@ -97,16 +115,17 @@ class CheckedManager(AccountingManager[Account]):
         with self._lock:
             return [
                 f"{nbytes} bytes on {block.device} at {hex(address)}, tag {block.tag!r}"
-                for address, (block, nbytes) in sorted(self._leases.items())
+                for address, (block, nbytes) in sorted(self._handles.items())
             ]
 
     # ------------------------------------------------------------------ the policy
 
     def _account(self, device: str) -> Account:
         self.inner.stats(device)  # an unknown device is an error of inner's
-        return self._accounts.setdefault(device, Account(_InnerDeviceMemory(self.inner, device)))
+        account = _InnerAccount(_InnerDeviceMemory(self.inner, device))
+        return self._accounts.setdefault(device, account)
 
-    def reserve(
+    def allocate_chunk(
         self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, Block]:
         device = account.memory.device
@@ -125,24 +144,33 @@ class CheckedManager(AccountingManager[Account]):
         if device == "cpu":
             ctypes.memset(block.address, _FRESH, nbytes)
             ctypes.memset(block.address + nbytes, _GUARD, self.guard)
-        self._leases[block.address] = (block, nbytes)
+        self._handles[block.address] = (block, nbytes)
         self._copy_device_figures(account)
         return block.address, block.capacity, block
 
-    def recycle(self, account: Account, address: int, capacity: int, lease: Block) -> None:
-        _, nbytes = self._leases.pop(address)
+    def free_chunk(self, account: Account, address: int, capacity: int, handle: Block) -> None:
+        _, nbytes = self._handles.pop(address)
         self._live.remove(address, nbytes)
-        if lease.freed:  # garbage collection found both and finalised inner's block first
+        if handle.freed:  # garbage collection found both and finalised inner's block first
             return
-        fault = self._check_guard(lease, nbytes, lease.tag)
-        if lease.device == "cpu":
-            ctypes.memset(address, _FREED, lease.nbytes)
-        self._quarantine.append(lease)
-        self._quarantined += lease.nbytes
+        fault = self._check_guard(handle, nbytes, handle.tag)
+        if handle.device == "cpu":
+            ctypes.memset(address, _FREED, handle.nbytes)
+        self._quarantine.append(handle)
+        self._quarantined += handle.nbytes
         self._release_quarantine(self.quarantine_bytes)
         self._copy_device_figures(account)
         if fault is not None:
             raise fault
+
+    def preallocate(self, account: Account, nbytes: int, stream: Hashable) -> int:
+        taken = self.inner.reserve_hint(nbytes, device=account.memory.device, stream=stream)
+        self._copy_device_figures(account)
+        return taken
+
+    def mark(self, name: str, number: int = 0) -> None:
+        self.inner.mark(name, number)
+        super().mark(name, number)
 
     def trim(self, account: Account) -> int:
         self._release_quarantine(0)

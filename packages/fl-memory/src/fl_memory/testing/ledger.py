@@ -81,7 +81,9 @@ class BlockLedger:
         self.blocks: dict[int, tuple[int, object]] = {}
         self._starts: list[int] = []
         self.live_bytes = 0
-        self.peak_bytes = 0
+        self.peak_live_bytes = 0
+        self.used_bytes = 0
+        self.peak_used_bytes = 0
         self.allocs = 0
         self.frees = 0
 
@@ -99,10 +101,12 @@ class BlockLedger:
         self.blocks[address] = (extent, tag)
         self.allocs += 1
         self.live_bytes += nbytes
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        self.peak_live_bytes = max(self.peak_live_bytes, self.live_bytes)
+        self.used_bytes += extent
+        self.peak_used_bytes = max(self.peak_used_bytes, self.used_bytes)
 
     def remove(self, address: int, nbytes: int) -> None:
-        del self.blocks[address]
+        self.used_bytes -= self.blocks.pop(address)[0]
         del self._starts[bisect_left(self._starts, address)]
         self.frees += 1
         self.live_bytes -= nbytes

@@ -14,13 +14,20 @@ from __future__ import annotations
 
 from fl_memory.testing.suite.blocks import BlockTests
 from fl_memory.testing.suite.concurrency import ConcurrencyTests
+from fl_memory.testing.suite.events import EventTests
 from fl_memory.testing.suite.lifetimes import LifetimeTests
 from fl_memory.testing.suite.statistics import StatisticsTests
 from fl_memory.testing.suite.stress import StressTests
 
 
 class MemoryManagerSuite(
-    BlockTests, LifetimeTests, StressTests, ConcurrencyTests, StatisticsTests, official=True
+    BlockTests,
+    LifetimeTests,
+    StressTests,
+    ConcurrencyTests,
+    StatisticsTests,
+    EventTests,
+    official=True,
 ):
     """Derive, name the class ``Test...``, set ``manager`` to the class under test.
 

@@ -89,10 +89,16 @@ class ManagerSuite(Suite, official=True):
     def check_statistics(self, mm: MemoryManager, books: BlockLedger, memory: LedgerMemory) -> None:
         """The manager's figures against ours."""
         stats = mm.stats()
-        used = sum(extent for extent, _ in books.blocks.values())
-        claimed = (stats.live_bytes, stats.live_blocks, stats.used_bytes, stats.peak_bytes)
-        true = (books.live_bytes, len(books.blocks), used, books.peak_bytes)
-        assert claimed == true, f"(live, blocks, used, peak) are {true}, stats() says {claimed}"
+        true = {
+            "live_bytes": books.live_bytes,
+            "live_blocks": len(books.blocks),
+            "used_bytes": books.used_bytes,
+            "peak_live_bytes": books.peak_live_bytes,
+            "peak_used_bytes": books.peak_used_bytes,
+        }
+        claimed = {figure: getattr(stats, figure) for figure in true}
+        assert claimed == true, f"true are {true}, stats() says {claimed}"
+        assert 0 <= stats.largest_free_chunk <= stats.cached_bytes
         assert (stats.allocs, stats.frees) == (books.allocs, books.frees)
         assert stats.reserved_bytes == stats.used_bytes + stats.cached_bytes == memory.bytes_out
         assert stats.native_allocs == memory.allocations
