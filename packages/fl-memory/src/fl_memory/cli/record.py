@@ -75,7 +75,9 @@ def _check(output: Path, program: str | None) -> None:
     if not output.parent.is_dir() or output.is_dir() or not os.access(output.parent, os.W_OK):
         raise TraceError(f"{output}: no file can be written there; give another one with -o FILE")
     if program is not None and not os.path.exists(program):
-        raise FileNotFoundError(f"{program}: there is no such program; for a module say -m {program}")
+        raise FileNotFoundError(
+            f"{program}: there is no such program; for a module say -m {program}"
+        )
 
 
 def _choose(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
@@ -112,10 +114,18 @@ def _run(command: list[str], as_module: bool) -> int:
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        _print(error)
         return 1
     return 0
+
+
+def _print(error: Exception) -> None:
+    """The traceback, from the program's first line on."""
+    inside = error.__traceback__
+    while inside is not None and inside.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
+        inside = inside.tb_next
+    traceback.print_exception(type(error), error, inside)
 
 
 def _write(recorder: Recorder, output: Path) -> None:

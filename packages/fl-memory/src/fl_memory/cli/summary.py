@@ -34,7 +34,9 @@ def main(arguments: list[str]) -> int:
         print(f"{name}: {value}")
     for name, rows in largest.items():
         print()
-        print(table([{name: row["name"] or "(none)", **_rest(row)} for row in rows] or [{name: ""}]))
+        print(
+            table([{name: row["name"] or "(none)", **_rest(row)} for row in rows] or [{name: ""}])
+        )
     return 0
 
 

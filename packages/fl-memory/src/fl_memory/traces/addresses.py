@@ -23,7 +23,9 @@ class AddressMemory(DeviceMemory):
 
     def __init__(self, capacity: int | None = None, device: str = "cpu") -> None:
         if capacity is not None and capacity < 0:
-            raise AllocationError(f"[AddressMemory] capacity {capacity}: give a number >= 0 or None")
+            raise AllocationError(
+                f"[AddressMemory] capacity {capacity}: give a number >= 0 or None"
+            )
         self.device = device
         #: Bytes that are out now, and the most that have been.
         self.reserved_bytes = 0

@@ -50,7 +50,13 @@ def _events(trace: Trace, manager: AnyManager, hints: bool) -> Iterator[dict[str
             names[block] = operation or "block"
             sizes = {"nbytes": nbytes, "tag": trace.tables["tag"][tag]}
             args = {**sizes, "module": module, "phase": phase}
-            yield {"ph": "b", "cat": "block", "id": block, "name": names[block], "args": args} | about
+            yield {
+                "ph": "b",
+                "cat": "block",
+                "id": block,
+                "name": names[block],
+                "args": args,
+            } | about
         elif kind == FREE:
             yield {"ph": "e", "cat": "block", "id": block, "name": names.pop(block)} | about
         else:

@@ -6,11 +6,12 @@ import platform
 import sys
 from array import array
 from collections.abc import Callable, Hashable, Mapping
+from itertools import count
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from fl_memory._version import __version__
-from fl_memory.selection import current
+from fl_memory.selection import current, on_use
 from fl_memory.traces.file import MAX_ROWS
 from fl_memory.traces.trace import ALLOC, COLUMNS, FREE, MARK, REFUSE, RESERVE_HINT, Trace
 
@@ -20,17 +21,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder"]
 
-_OTHER_KINDS = {"reserve_hint": RESERVE_HINT, "out_of_memory": REFUSE}
-_MOST = (1 << 63) - 1
+#: The kinds of events that are recorded.
+KIND_OF = {
+    "alloc": ALLOC,
+    "free": FREE,
+    "reserve_hint": RESERVE_HINT,
+    "mark": MARK,
+    "out_of_memory": REFUSE,
+}
+_MOST = (1 << 62) - 1
 
 
 class Recorder:
     """Records what managers are asked for, within ``with Recorder() as recorder:``.
 
-    managers: those that are observed; without any, the one that is current when the block begins.
-    device: events of other devices are left out. max_rows: the recording ends after so many rows,
-    and the fact "truncated" says so; a row takes 104 bytes of memory. facts: added to the versions
-    of Python and of the packages, and to ``device``.
+    managers: those that are observed. Without any, it is the current one, and each that is chosen
+    later. device: events of other devices are left out. max_rows: the recording ends after so many
+    rows, and the fact "truncated" says so; a row takes 104 bytes of memory. facts: added to
+    ``device`` and to the versions of Python and of the packages.
 
     Blocks that were allocated before are left out, and so are their frees. Blocks that live when
     the recording ends are freed nowhere in the trace.
@@ -45,24 +53,27 @@ class Recorder:
     ) -> None:
         self._managers = managers
         self._device = device
-        self._cells_left = max_rows * len(COLUMNS)
-        self._given = dict(facts or {})
+        self._most_cells = max_rows * len(COLUMNS)
+        self._facts = dict(facts or {})
         self._names = Trace()  # only its tables
         self._cells = array("q")  # row after row
-        self._live: set[int] = set()
+        self._blocks = count()
         self._threads: dict[int, int] = {}
         self._streams: dict[Hashable, int] = {None: 0}
-        self._causes: dict[tuple[str, ...] | None, tuple[int, int, int]] = {None: (0, 0, 0)}
+        self._causes: dict[tuple[str, ...] | None, tuple[int, int, int]] = {}
         self._step = 0
+        self._start = perf_counter_ns()
+        self._observed: set[int] = set()
         self._stops: list[Callable[[], None]] = []
         self._truncated = False
-        self._start = 0
 
     def __enter__(self) -> Recorder:
-        managers = self._managers or (current(),)
-        self._start = self._start or perf_counter_ns()
-        for place, manager in enumerate(managers):
-            self._stops.append(manager.on_event(self._observer(place, len(managers))))
+        if not len(self):
+            self._start = perf_counter_ns()
+        if not self._managers:
+            self._stops.append(on_use(self._observe))
+        for manager in self._managers or (current(),):
+            self._observe(manager)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -77,73 +88,74 @@ class Recorder:
         """What has been recorded so far."""
         cells = self._cells[:]
         columns = {name: cells[i :: len(COLUMNS)] for i, name in enumerate(COLUMNS)}
-        facts = {"device": self._device, "versions": _versions(), **self._given}
+        facts = {"device": self._device, "versions": _versions(), **self._facts}
         if self._truncated:
             facts["truncated"] = True
         return Trace(columns, self._names.tables, facts)
 
     # ------------------------------------------------------------------ inside
 
-    def _observer(self, place: int, managers: int) -> Callable[[Event], None]:
-        """The observer of one of several managers, each of which numbers its own blocks."""
-        device, live, threads = self._device, self._live, self._threads
-        tables, streams, causes = self._names, self._streams, self._causes
-        add = self._cells.extend
+    def _observe(self, manager: MemoryManager) -> None:
+        if id(manager) not in self._observed:
+            self._observed.add(id(manager))
+            self._stops.append(manager.on_event(self._observer()))
+
+    def _stop(self) -> None:
+        while self._stops:
+            self._stops.pop()()
+        self._observed.clear()
+
+    def _observer(self) -> Callable[[Event], None]:
+        """The observer of one manager, which numbers its blocks on its own."""
+        device, cells, most, threads = self._device, self._cells, self._most_cells, self._threads
+        blocks: dict[int, int] = {}  # those that are live, by the manager's number
 
         def observe(event: Event) -> None:
             kind = event.kind
-            if event.device != device and kind != "mark":
+            number = KIND_OF.get(kind)
+            if number is None or (event.device != device and number != MARK):
+                return
+            block = stream = tag = capacity = 0
+            nbytes = event.nbytes
+            if number == FREE:
+                found = blocks.pop(event.number, None)
+                if found is None:  # older than the recording
+                    return
+                block, nbytes = found, 0
+            elif number == ALLOC:
+                block = blocks[event.number] = next(self._blocks)
+                capacity = event.capacity
+                tag, stream = self._tag(event.tag), self._stream(event.stream)
+            elif number == MARK:
+                nbytes, tag = _bounded(event.number), self._tag(event.tag)
+                if event.tag == "step":
+                    self._step = nbytes
+            else:
+                nbytes = _bounded(nbytes)
+                tag, stream = self._tag(event.tag), self._stream(event.stream)
+            if len(cells) >= most:
+                self._truncated = True
+                self._stop()
                 return
             cause = event.cause and event.cause[:3]
-            operation, module, phase = causes.get(cause) or self._cause(cause)
             thread = threads.get(event.thread)
             if thread is None:
                 thread = threads[event.thread] = len(threads)
-            ns = event.ns - self._start
-            if kind == "alloc":
-                block = event.number * managers + place
-                live.add(block)
-                tag, stream = event.tag, event.stream
-                add(
-                    (
-                        ALLOC,
-                        block,
-                        event.nbytes,
-                        event.capacity,
-                        event.alignment,
-                        ns,
-                        self._step,
-                        thread,
-                        0 if stream is None else self._stream(stream),
-                        0 if tag is None else tables.number("tag", _word(tag)),
-                        operation,
-                        module,
-                        phase,
-                    )
+            cells.extend(
+                (
+                    number,
+                    block,
+                    nbytes,
+                    capacity,
+                    event.alignment if number == ALLOC else 0,
+                    event.ns - self._start,
+                    self._step,
+                    thread,
+                    stream,
+                    tag,
+                    *(self._causes.get(cause) or self._cause(cause)),
                 )
-            elif kind == "free":
-                block = event.number * managers + place
-                if block not in live:  # older than the recording
-                    return
-                live.remove(block)
-                add((FREE, block, 0, 0, 0, ns, self._step, thread, 0, 0, operation, module, phase))
-            elif kind == "mark" or kind in _OTHER_KINDS:
-                stream, tag, nbytes = 0, tables.number("tag", _word(event.tag or "")), event.nbytes
-                if kind == "mark":
-                    number, nbytes = MARK, event.number
-                    if event.tag == "step":
-                        self._step = min(max(event.number, 0), _MOST)
-                else:
-                    number = _OTHER_KINDS[kind]
-                    stream = self._stream(event.stream)
-                nbytes = min(max(nbytes, -_MOST), _MOST)
-                cells = (number, 0, nbytes, 0, 0, ns, self._step, thread, stream, tag)
-                add((*cells, operation, module, phase))
-            else:
-                return
-            if len(self._cells) >= self._cells_left:
-                self._truncated = True
-                self._stop()
+            )
 
         return observe
 
@@ -165,13 +177,15 @@ class Recorder:
             self._streams[stream] = found
         return found
 
-    def _stop(self) -> None:
-        while self._stops:
-            self._stops.pop()()
+    def _tag(self, tag: object) -> int:
+        if tag is None:
+            return 0
+        return self._names.number("tag", tag if isinstance(tag, str) else type(tag).__name__)
 
 
-def _word(tag: object) -> str:
-    return tag if isinstance(tag, str) else type(tag).__name__
+def _bounded(number: int) -> int:
+    """What a column can hold."""
+    return min(max(number, -_MOST), _MOST)
 
 
 def _versions() -> dict[str, str]:

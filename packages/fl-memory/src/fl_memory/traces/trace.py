@@ -71,7 +71,9 @@ class Trace:
     ) -> None:
         given = columns or {}
         length = max(map(len, given.values()), default=0)
-        self.columns = {c: given[c] if c in given else array("q", bytes(8 * length)) for c in COLUMNS}
+        self.columns = {
+            c: given[c] if c in given else array("q", bytes(8 * length)) for c in COLUMNS
+        }
         self.tables = {t: list((tables or {}).get(t) or [""]) for t in TABLES}
         self.facts = dict(facts or {})
         self._numbers = {t: {n: i for i, n in enumerate(names)} for t, names in self.tables.items()}
