@@ -4,7 +4,8 @@ from __future__ import annotations
 
 __all__ = [
     "AllocationError", "BlockError", "ContractError", "DeviceError", "DoubleFreeError", "FlError",
-    "MissingError", "OutOfMemoryError", "PluginError", "TraceError", "UseAfterFreeError", "WrongManagerError",
+    "MissingError", "OutOfMemoryError", "PluginError", "TraceError", "UseAfterFreeError",
+    "WrongManagerError",
 ]  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def manager(text: str) -> Callable[..., Any]:
     if "" not in sys.path:  # a console script does not look in the current folder
         sys.path.insert(0, "")
     try:
-        made = REGISTRY.load(name)
+        made: Callable[..., Any] = REGISTRY.load(name)
     except FlError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     try:

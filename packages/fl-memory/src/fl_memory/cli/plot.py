@@ -21,8 +21,8 @@ def main(arguments: list[str]) -> int:
     """Write a file for each plot and manager."""
     parser = argparse.ArgumentParser(
         prog="fl-memory plot",
-        description="Plot a trace under managers: bytes live, used and reserved over time; a map of "
-        "blocks, address by time; a histogram of free chunks at the peak; waste by module at the "
+        description="Plot a trace under managers: bytes live, used and reserved over time; a map "
+        "of blocks, address by time; a histogram of free chunks, and waste by module, both at the "
         "peak. Needs fl-memory[plot].",
     )
     add_trace(parser)

@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias, TypeGuard
 
 from fl_memory.errors import TraceError
 from fl_memory.traces.trace import COLUMNS, MOST_CHARACTERS, MOST_NAMES, TABLES, Trace
@@ -83,8 +83,8 @@ def read(path: AnyPath, max_rows: int = MAX_ROWS) -> Trace:
         rows, columns, tables, facts = _header(where, line)
         if rows > max_rows:
             raise TraceError(
-                f"{where}: {rows} rows, and at most {max_rows} are read; read(..., max_rows={rows}) "
-                f"takes {rows * 8 * len(COLUMNS) >> 20} MiB"
+                f"{where}: {rows} rows, and at most {max_rows} are read; "
+                f"read(..., max_rows={rows}) takes {rows * 8 * len(COLUMNS) >> 20} MiB"
             )
         there, stated = size - file.tell(), sum(columns.values())
         if there != stated:
@@ -126,10 +126,16 @@ def _require_regular(path: AnyPath) -> None:
         raise TraceError(f"{os.fspath(path)}: not a regular file")
 
 
-def _header(
-    where: str, line: bytes
-) -> tuple[int, dict[str, int], dict[str, list[str]], dict[str, Any]]:
-    """What the second line says: rows, bytes of each column, tables, facts."""
+class _Header(NamedTuple):
+    """The second line of a file."""
+
+    rows: int
+    columns: dict[str, int]  # bytes of each in the file
+    tables: dict[str, list[str]]
+    facts: dict[str, Any]
+
+
+def _header(where: str, line: bytes) -> _Header:
     try:
         header = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -163,10 +169,10 @@ def _header(
             raise fail(f"table {table!r} is no list of names that begins with an empty one")
         if not all(isinstance(name, str) and len(name) <= MOST_CHARACTERS for name in names):
             raise fail(f"table {table!r} has names that are no strings, or too long")
-    return rows, columns, {table: tables[table] for table in TABLES if table in tables}, facts
+    return _Header(rows, columns, {name: tables[name] for name in TABLES if name in tables}, facts)
 
 
-def _is_count(value: object) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 1 << 62
 
 

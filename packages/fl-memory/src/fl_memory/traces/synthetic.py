@@ -6,6 +6,7 @@ Each generator returns a ``Trace`` whose facts name the generator and its argume
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from fl_memory.errors import TraceError
@@ -204,7 +205,7 @@ def buddy_adversary(orders: int = 12, smallest: int = 4 * KIB, seed: int = 0) ->
 
 
 #: The generators by name.
-GENERATORS = {
+GENERATORS: dict[str, Callable[..., Trace]] = {
     "buddy-adversary": buddy_adversary,
     "phases": phases,
     "power-law": power_law,
