@@ -61,6 +61,10 @@ class ArenaAccount(Account):
         self.asked = 0  # bytes since the step began
         self.last_step = 0
 
+    def largest_free_chunk(self) -> int:
+        free = [r.size if not r.live else r.size - r.top for rs in self.regions.values() for r in rs]
+        return max(free, default=0)
+
 
 class ArenaManager(AccountingManager[ArenaAccount]):
     """Regions that are reset as a whole."""
@@ -106,11 +110,15 @@ class ArenaManager(AccountingManager[ArenaAccount]):
             account.regions[key] = [region for region in regions if region.live]
         return released
 
-    def on_mark(self, account: ArenaAccount, name: str, value: object) -> None:
+    def mark(self, name: str, number: int = 0) -> None:
+        """("step", n) begins new regions for the blocks of the step."""
+        super().mark(name, number)
         if name != "step":
             return
-        account.last_step, account.asked = account.asked, 0
-        for (_, stays), regions in account.regions.items():
-            if not stays:
-                for region in regions:
-                    region.is_closed = True
+        with self.locked() as accounts:
+            for account in accounts.values():
+                account.last_step, account.asked = account.asked, 0
+                for (_, stays), regions in account.regions.items():
+                    if not stays:
+                        for region in regions:
+                            region.is_closed = True

@@ -31,6 +31,9 @@ class BestFitAccount(Account):
         super().__init__(memory)
         self.pools: dict[Hashable, Pool] = {}
 
+    def largest_free_chunk(self) -> int:
+        return max((pool.largest_free_chunk() for pool in self.pools.values()), default=0)
+
 
 class BestFitManager(AccountingManager[BestFitAccount]):
     """Best fit with coalescing in one pool per stream."""

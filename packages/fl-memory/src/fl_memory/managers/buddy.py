@@ -58,6 +58,9 @@ class Region:
         self.used += size
         return offset
 
+    def largest_free(self) -> int:
+        return max((size for size, offsets in self._free.items() if offsets), default=0)
+
     def give(self, offset: int, size: int) -> None:
         self.used -= size
         while (buddies := self._free.get(size)) and (offset ^ size) in buddies:
@@ -75,6 +78,9 @@ class BuddyAccount(Account):
     def __init__(self, memory: DeviceMemory) -> None:
         super().__init__(memory)
         self.regions: list[Region] = []
+
+    def largest_free_chunk(self) -> int:
+        return max((region.largest_free() for region in self.regions), default=0)
 
 
 class BuddyManager(AccountingManager[BuddyAccount]):

@@ -40,6 +40,9 @@ class ExactAccount(Account):
         #: Three quarters of the device, or all of it but 1 GiB; 1 GiB where its size is unknown.
         self.max_bytes = GIB if total is None else max(3 * total // 4, total - GIB)
 
+    def largest_free_chunk(self) -> int:
+        return max((key[0] for key, addresses in self.free.items() if addresses), default=0)
+
     @property
     def buffers(self) -> int:
         """Native allocations that the manager holds, lent or not."""

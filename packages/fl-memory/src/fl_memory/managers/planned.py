@@ -172,6 +172,9 @@ class PlannedAccount(Account):
         self.now: list[_Entry] = []
         self.before: list[_Entry] = []
 
+    def largest_free_chunk(self) -> int:
+        return max((pool.largest_free_chunk() for pool in self.pools.values()), default=0)
+
 
 class PlannedManager(AccountingManager[PlannedAccount]):
     """Serve repeated steps from one slab. ``plan``: of the whole program, made beforehand."""
@@ -246,10 +249,15 @@ class PlannedManager(AccountingManager[PlannedAccount]):
             released += slab.plan.height
         return released
 
-    def on_mark(self, account: PlannedAccount, name: str, value: object) -> None:
-        """A step begins: plan it if the two steps before were equal."""
-        if name != "step":
-            return
+    def mark(self, name: str, number: int = 0) -> None:
+        """("step", n) begins a step: it is planned if the two steps before were equal."""
+        super().mark(name, number)
+        if name == "step":
+            with self.locked() as accounts:
+                for account in list(accounts.values()):
+                    self._begin_step(account)
+
+    def _begin_step(self, account: PlannedAccount) -> None:
         if self.plan is not None:
             if self.plan.repeats and account.slab is not None:
                 account.slab.restart()
