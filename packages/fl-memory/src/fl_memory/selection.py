@@ -29,8 +29,13 @@ REGISTRY = Registry(
     host_package="fl-memory",
     base=MemoryManager,
     builtins={
-        "system": "fl_memory.managers.system:SystemManager",
+        "arena": "fl_memory.managers.arena:ArenaManager",
+        "best_fit": "fl_memory.managers.best_fit:BestFitManager",
+        "buddy": "fl_memory.managers.buddy:BuddyManager",
         "caching": "fl_memory.managers.caching:CachingManager",
+        "exact": "fl_memory.managers.exact:ExactManager",
+        "planned": "fl_memory.managers.planned:PlannedManager",
+        "system": "fl_memory.managers.system:SystemManager",
     },
 )
 
