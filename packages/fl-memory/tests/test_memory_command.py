@@ -53,11 +53,11 @@ def test_replay(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", ALEXNET, "--manager", "caching", "system", "--json"]) == 0
     caching, system = json.loads(capsys.readouterr().out)
     assert (caching["manager"], system["manager"]) == ("caching", "system")
-    assert system["over"] == 1.0 < caching["over"] == pytest.approx(1.137, abs=0.002)
+    assert system["over"] == 1.0 < caching["over"] < 1.5
     assert caching["rows_per_minute"] > 0
     assert main(["replay", ALEXNET, "--no-hints", "--json"]) == 0
     (without,) = json.loads(capsys.readouterr().out)
-    assert without["over"] == pytest.approx(1.053, abs=0.002)
+    assert 1.0 < without["over"] < caching["over"]
     assert main(["replay", ALEXNET, "--capacity", "100MiB"]) == 1
     shown = capsys.readouterr()
     assert "step 1: [alloc]" in shown.err and "over: " in shown.out

@@ -13,7 +13,7 @@ import pytest
 
 from fl_memory import TraceError, plot, traces
 from fl_memory.cli import main
-from fl_memory.traces import Trace
+from fl_memory.traces import AnyManager, Trace
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -31,12 +31,14 @@ def example() -> Trace:
     return trace
 
 
-def drawn(plot: Callable[..., Any], trace: Trace, **options: Any) -> Any:
-    return plot(trace, traces.timeline(trace, "caching"), **options)
+def drawn(
+    plot: Callable[..., Any], trace: Trace, manager: AnyManager = "caching", **options: Any
+) -> Any:
+    return plot(trace, traces.timeline(trace, manager), **options)
 
 
-def test_over_time() -> None:
-    (axes,) = drawn(plot.over_time, example()).axes
+def test_over_time(two_mib: AnyManager) -> None:
+    (axes,) = drawn(plot.over_time, example(), two_mib).axes
     lines = {line.get_label(): list(line.get_ydata()) for line in axes.get_lines()[:3]}
     assert list(lines) == ["reserved", "used", "live"]
     assert lines["live"][-1] == pytest.approx((MIB + 200) / MIB)
@@ -44,9 +46,9 @@ def test_over_time() -> None:
     assert len(axes.get_lines()) == 4  # and the step
 
 
-def test_block_map() -> None:
+def test_block_map(two_mib: AnyManager) -> None:
     trace = example()
-    (axes,) = drawn(plot.block_map, trace).axes
+    (axes,) = drawn(plot.block_map, trace, two_mib).axes
     segments, *blocks = axes.collections
     assert len(segments.get_paths()) == 1
     assert {c.get_label() for c in blocks} == {"no phase", "forward", "backward"}
@@ -57,31 +59,31 @@ def test_block_map() -> None:
     assert axes.get_ylim() == (0, 2)
 
 
-def test_free_chunks() -> None:
+def test_free_chunks(two_mib: AnyManager) -> None:
     trace = example()
-    figure = drawn(plot.free_chunks, trace)
+    figure = drawn(plot.free_chunks, trace, two_mib)
     above, below = figure.axes
     assert [bar.get_height() for bar in above.patches] == [1]
     assert "1 chunks, 0.5 MiB" in below.get_xlabel()
-    later = drawn(plot.free_chunks, trace, row=4)
+    later = drawn(plot.free_chunks, trace, two_mib, row=4)
     assert "2 chunks, 1.0 MiB" in later.axes[1].get_xlabel()
 
 
-def test_waste() -> None:
-    (axes,) = drawn(plot.waste, example()).axes
+def test_waste(two_mib: AnyManager) -> None:
+    (axes,) = drawn(plot.waste, example(), two_mib).axes
     asked, lost = axes.containers
     # The blocks of 0.25, 0.5 and 0.75 MiB, with 100 bytes each, are granted 512.
     assert sorted(label.get_text() for label in axes.get_yticklabels()) == ["a", "b"]
     assert sorted(bar.get_width() * MIB for bar in lost) == pytest.approx([412, 412 + 412])
     assert max(bar.get_width() * MIB for bar in asked) == pytest.approx(MIB * 3 / 4 + 200)
-    (axes,) = drawn(plot.waste, example(), by="phase").axes
+    (axes,) = drawn(plot.waste, example(), two_mib, by="phase").axes
     assert {label.get_text() for label in axes.get_yticklabels()} == {
         "(none)",
         "forward",
         "backward",
     }
     with pytest.raises(TraceError, match="by 'colour'"):
-        drawn(plot.waste, example(), by="colour")
+        drawn(plot.waste, example(), two_mib, by="colour")
 
 
 def test_many_modules_share_a_bar() -> None:

@@ -19,7 +19,9 @@ from fl_memory.swapping.swapper import FreeRanges
 
 MIB = 1 << 20
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared mappings drop pages on Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="shared mappings drop pages on Linux"
+)
 
 
 @pytest.fixture

@@ -112,7 +112,11 @@ def _first_fit(
     for index in order:
         _, _, size, alignment = lifetimes[index]
         taken = sorted(
-            [(offsets[j], offsets[j] + lifetimes[j].nbytes) for j in neighbours[index] if offsets[j] >= 0]
+            [
+                (offsets[j], offsets[j] + lifetimes[j].nbytes)
+                for j in neighbours[index]
+                if offsets[j] >= 0
+            ]
         )
         at = 0
         for begin, end in taken:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fl_memory.cli.options import add_managers, add_trace, managers_of, progress, table
 from fl_memory.selection import available
-from fl_memory.traces import compare, read
+from fl_memory.traces import AnyManager, compare, planned_off_line, read
 from fl_memory.traces.compare import RESOLUTION
 
 SHOWN = ("manager", "over", "fits", "internal", "external", "native_allocs")
@@ -25,6 +25,9 @@ def main(arguments: list[str]) -> int:
     )
     add_trace(parser, many=True)
     add_managers(parser, available())
+    parser.add_argument(
+        "--off-line", action="store_true", help="compare a plan with all lifetimes known, too"
+    )
     parser.add_argument("--json", action="store_true", help="all figures, as JSON")
     parser.add_argument(
         "--resolution",
@@ -33,15 +36,18 @@ def main(arguments: list[str]) -> int:
         help="of fits, as a share of peak live (%(default)s)",
     )
     given = parser.parse_args(arguments)
-    managers = managers_of(parser, given)
+    managers: dict[str, AnyManager] = {**managers_of(parser, given)}
     results: list[dict[str, Any]] = []
     for path in given.traces:
         trace = read(path, given.max_rows)
+        compared = {**managers}
+        if given.off_line:
+            compared["planned off line"] = planned_off_line(trace)
         rows = []
-        for name in progress(managers, len(managers), sys.stderr):
+        for name in progress(compared, len(compared), sys.stderr):
             rows += compare(
                 trace,
-                {name: managers[name]},
+                {name: compared[name]},
                 hints=not given.no_hints,
                 resolution=given.resolution,
             )

@@ -62,7 +62,9 @@ class ArenaAccount(Account):
         self.last_step = 0
 
     def largest_free_chunk(self) -> int:
-        free = [r.size if not r.live else r.size - r.top for rs in self.regions.values() for r in rs]
+        free = [
+            r.size if not r.live else r.size - r.top for rs in self.regions.values() for r in rs
+        ]
         return max(free, default=0)
 
 

@@ -95,9 +95,7 @@ class ExactManager(AccountingManager[ExactAccount]):
         address, size = self.device_allocate(account, size, key[1])
         return address, size, key
 
-    def free_chunk(
-        self, account: ExactAccount, address: int, capacity: int, handle: Key
-    ) -> None:
+    def free_chunk(self, account: ExactAccount, address: int, capacity: int, handle: Key) -> None:
         if self.debug:
             self.device_free(account, address, capacity)
         else:
@@ -113,6 +111,4 @@ class ExactManager(AccountingManager[ExactAccount]):
         return released
 
     def _exceeds(self, account: ExactAccount) -> bool:
-        return (
-            account.live_bytes >= account.max_bytes or account.buffers >= self.max_buffers
-        )
+        return account.live_bytes >= account.max_bytes or account.buffers >= self.max_buffers

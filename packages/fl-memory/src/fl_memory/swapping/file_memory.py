@@ -98,7 +98,7 @@ class FileMemory(DeviceMemory):
         return self._out + found.f_bavail * found.f_frsize
 
     def advise(self, address: int, nbytes: int, advice: str) -> bool:
-        """"cold": the pages leave memory and keep their bytes. "free": they leave memory, their
+        """ "cold": the pages leave memory and keep their bytes. "free": they leave memory, their
         bytes are lost, and nothing is written to disk. "willneed": they are read ahead.
 
         Only whole pages within the range are affected. False in a forked child, and where the file

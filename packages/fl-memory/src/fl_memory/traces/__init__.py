@@ -17,6 +17,7 @@ from fl_memory.traces.addresses import AddressMemory
 from fl_memory.traces.chrome import write_chrome
 from fl_memory.traces.compare import Comparison, compare, minimum_capacity
 from fl_memory.traces.file import MAX_ROWS, read, write
+from fl_memory.traces.plans import planned_off_line, requests
 from fl_memory.traces.recorder import Recorder
 from fl_memory.traces.replay import AnyManager, Replay, replay
 from fl_memory.traces.synthetic import buddy_adversary, phases, power_law, random_lengths
@@ -40,10 +41,12 @@ __all__ = [
     "compare",
     "minimum_capacity",
     "phases",
+    "planned_off_line",
     "power_law",
     "random_lengths",
     "read",
     "replay",
+    "requests",
     "timeline",
     "write",
     "write_chrome",

@@ -15,8 +15,8 @@ __all__ = ["RESOLUTION", "Comparison", "compare", "minimum_capacity"]
 
 #: The resolution of ``minimum_capacity``, as a share of the peak of live bytes.
 RESOLUTION = 0.004
-#: The search gives up above this multiple of the peak of live bytes.
-MOST = 16
+#: The search gives up at this multiple of the peak of live bytes, and doubles from this capacity.
+MOST, MIN_CAPACITY = 16, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,12 @@ def minimum_capacity(
         except OutOfMemoryError:  # the manager takes memory when it is made
             return False
 
-    low, high = live - 1, live  # less than what is live cannot do
-    while not runs(high):
-        if high >= MOST * live and high > MOST:
+    low = live - 1  # too little for every manager
+    high = max(live, replay(trace, manager, hints=hints).peak_reserved_bytes)
+    while not runs(high):  # its policy depends on the capacity
+        if high >= MOST * live:
             return None
-        low, high = high, max(high + high // 7, high + 1)
+        low, high = high, max(2 * high, MIN_CAPACITY)
     while high - low > max(int(resolution * live), 1):
         middle = (low + high) // 2
         low, high = (low, middle) if runs(middle) else (middle, high)
