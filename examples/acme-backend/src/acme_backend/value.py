@@ -47,7 +47,7 @@ def stored(items: array[Any], shape: Shape, dtype: ft.DType) -> Value:
     manager = fl_memory.current()
     if not nbytes or nbytes < manager.small_bytes:
         return Value(items, shape, dtype)
-    view = manager.alloc(nbytes).view()
+    view = manager.alloc(nbytes, tag=fl_memory.current_tag()).view()
     view[:] = memoryview(items).cast("B")
     code: Any = items.typecode
     return Value(view.cast(code), shape, dtype)

@@ -21,6 +21,7 @@ from fl_autograd.mode import enable_grad
 from fl_autograd.node import Node
 from fl_autograd.slice_gradients import SliceGradients
 from fl_autograd.variable import Variable, variable
+from fl_memory.tags import GRADIENT, tagged
 from fl_tensor import Array, ops_for
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.array_classes import VALUES, Answers, answer
@@ -60,10 +61,11 @@ def propagate(
         else:
             _add(pending, output._node, seed._adapter, ops_for(seed._backend))
     needed = None if wanted is None else nodes_leading_to(list(pending), wanted)
-    if not create_graph:
-        return _run(pending, wanted, needed, retain_graph, False)
-    with enable_grad():
-        return _run(pending, wanted, needed, True, True)
+    with tagged(GRADIENT):
+        if not create_graph:
+            return _run(pending, wanted, needed, retain_graph, False)
+        with enable_grad():
+            return _run(pending, wanted, needed, True, True)
 
 
 def _run(

@@ -36,6 +36,7 @@ from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.plugins import Registry
 from fl_memory.selection import REGISTRY, available, current, get, mark, use
 from fl_memory.stats import Stats
+from fl_memory.tags import TAGS, current_tag, tagged
 
 __all__ = [
     "Account",
@@ -59,6 +60,7 @@ __all__ = [
     "Registry",
     "SMALL_BYTES",
     "Stats",
+    "TAGS",
     "TraceError",
     "UseAfterFreeError",
     "WrongManagerError",
@@ -67,10 +69,12 @@ __all__ = [
     "cause",
     "current",
     "current_cause",
+    "current_tag",
     "device_memory",
     "free_after_fork",
     "get",
     "mark",
     "register_device",
+    "tagged",
     "use",
 ]

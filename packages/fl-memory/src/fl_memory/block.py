@@ -37,7 +37,7 @@ class Block:
     device: str
     #: The manager that made it. The block goes home to it, whichever manager is current by then.
     manager: BlockManager
-    #: What the caller wishes to find again in events and leak reports.
+    #: What the memory is for: one of ``fl_memory.tags``, or whatever the caller wishes to find.
     tag: object
     #: The stream it was asked for, None if none.
     stream: Hashable

@@ -87,7 +87,7 @@ class MemoryManager(ABC):
         nbytes: any integer >= 0; a block of 0 bytes has an address of its own. alignment: a power
         of two. stream: opaque; the memory may be reused for the same stream as soon as it is
         freed, for another stream only once the first one's work is done. tag: carried by the block,
-        any object.
+        any object; those of this library are in ``fl_memory.tags``.
 
         Raises AllocationError (negative size, bad alignment), DeviceError (unknown device) and
         OutOfMemoryError, this only after cached memory was released and the request tried again.

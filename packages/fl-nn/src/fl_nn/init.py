@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 import fl_tensor as ft
+from fl_memory.tags import PARAMETER, tagged
 from fl_nn.errors import ModuleError
 
 __all__ = [
@@ -26,7 +27,8 @@ def constant(
     shape: Shape, value: float, *, dtype: ft.DType | None = None, device: ft.Device | None = None
 ) -> ft.Tensor:
     """All elements `value`."""
-    return ft.full(tuple(shape), float(value), dtype or ft.float32, device)
+    with tagged(PARAMETER):
+        return ft.full(tuple(shape), float(value), dtype or ft.float32, device)
 
 
 def uniform(
@@ -40,7 +42,8 @@ def uniform(
 ) -> ft.Tensor:
     """Uniform on [low, high)."""
     source = generator or ft.default_generator()
-    return source.uniform(tuple(shape), low, high, dtype=dtype, device=device)
+    with tagged(PARAMETER):
+        return source.uniform(tuple(shape), low, high, dtype=dtype, device=device)
 
 
 def normal(
@@ -54,7 +57,8 @@ def normal(
 ) -> ft.Tensor:
     """Normal with the given mean and standard deviation."""
     source = generator or ft.default_generator()
-    return source.normal(tuple(shape), mean, std, dtype=dtype, device=device)
+    with tagged(PARAMETER):
+        return source.normal(tuple(shape), mean, std, dtype=dtype, device=device)
 
 
 def fans(shape: Shape) -> tuple[int, int]:
@@ -138,7 +142,10 @@ def truncated_normal(
     """Normal with the given mean and standard deviation, without what lies outside [low, high]:
     bounds are values, as in PyTorch, not multiples of `std`."""
     source = generator or ft.default_generator()
-    return source.truncated_normal(tuple(shape), mean, std, low, high, dtype=dtype, device=device)
+    with tagged(PARAMETER):
+        return source.truncated_normal(
+            tuple(shape), mean, std, low, high, dtype=dtype, device=device
+        )
 
 
 def orthogonal(
@@ -157,9 +164,10 @@ def orthogonal(
         raise ModuleError(f"[orthogonal] shape {tuple(shape)}: a matrix has two axes, or more")
     rows, columns = shape[0], math.prod(shape[1:])
     tall = (max(rows, columns), min(rows, columns))
-    q, r = ft.linalg.qr(normal(tall, generator=generator, dtype=dtype, device=device))
-    q = q * ft.sign(ft.diagonal(r))
-    return ft.reshape(q if rows >= columns else ft.swapaxes(q, 0, 1), tuple(shape)) * gain
+    with tagged(PARAMETER):
+        q, r = ft.linalg.qr(normal(tall, generator=generator, dtype=dtype, device=device))
+        q = q * ft.sign(ft.diagonal(r))
+        return ft.reshape(q if rows >= columns else ft.swapaxes(q, 0, 1), tuple(shape)) * gain
 
 
 def identity(
@@ -170,7 +178,8 @@ def identity(
     device: ft.Device | None = None,
 ) -> ft.Tensor:
     """Ones on the diagonal, zeros elsewhere: (rows, columns), square unless columns are given."""
-    return ft.eye(rows, columns, dtype=dtype or ft.float32, device=device)
+    with tagged(PARAMETER):
+        return ft.eye(rows, columns, dtype=dtype or ft.float32, device=device)
 
 
 def _kaiming_std(shape: Shape, fan_in: int | None, a: float) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 
 import fl_memory
 import fl_tensor as ft
+from fl_memory.tags import BATCH, SCRATCH
 from fl_speech.container import check_complete
 from fl_speech.errors import AudioError
 from fl_tensor.annotations import checked
@@ -103,7 +104,7 @@ def load_batch(
             if not batch.nbytes:
                 channels = file.channels
                 row = 4 * channels * length
-                batch = fl_memory.current().alloc(row * len(paths)).view()
+                batch = fl_memory.current().alloc(row * len(paths), tag=BATCH).view()
             if file.channels != channels:
                 raise AudioError(
                     path,
@@ -188,7 +189,7 @@ def _read(path: str | os.PathLike[str], file: Any, start: int, count: int) -> me
     if start:
         file.seek(start)
     while found < count:
-        block = fl_memory.current().alloc(width * min(_BLOCK, count - found)).view()
+        block = fl_memory.current().alloc(width * min(_BLOCK, count - found), tag=SCRATCH).view()
         read = _decode(path, file, block, found, count)
         if read == 0:
             raise _truncated(path, found, count)

@@ -27,6 +27,7 @@ from fl_jit.traces.recording import Call, Recording, Recordings
 from fl_memory import selection
 from fl_memory.forks import free_after_fork
 from fl_memory.selection import current as current_manager
+from fl_memory.tags import RESULT, tagged
 from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
 from fl_tensor.dtypes import DType
 from fl_tensor.refcounts import count_if_alone, getrefcount
@@ -439,11 +440,12 @@ class Trace:
 
     def _run(self) -> None:
         seen = self.seen()
-        if self.manager is selection.current() and self.reproducible is is_reproducible():
-            self.execute(self, seen)
-        else:
-            with selection.use(self.manager), reproducible(self.reproducible):
+        with tagged(RESULT):  # not that of the layer which happens to need a value first
+            if self.manager is selection.current() and self.reproducible is is_reproducible():
                 self.execute(self, seen)
+            else:
+                with selection.use(self.manager), reproducible(self.reproducible):
+                    self.execute(self, seen)
         for x in filter(None, self.results):
             x.trace = None
         self._clear()

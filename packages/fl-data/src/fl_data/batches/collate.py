@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import fl_tensor as ft
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.samples import Sample, as_sample
+from fl_memory.tags import BATCH, tagged
 from fl_tensor.annotations import checked, explained
 
 Collate: TypeAlias = Callable[[Sequence[Sample]], Sample]
@@ -79,7 +80,8 @@ def join(tensors: Sequence[Any], fill: float = 0.0, axis: int = 0) -> Any:
     kinds = sorted({f"{x.ndim} axes of {x.dtype}" for x in tensors})
     if len(kinds) > 1:
         raise DataError(f"[join] {', '.join(kinds)}: padding needs as many axes, and one dtype")
-    return ft.stack(_padded(tensors, fill), axis=axis)
+    with tagged(BATCH):
+        return ft.stack(_padded(tensors, fill), axis=axis)
 
 
 def _padded(tensors: Sequence[Any], fill: float) -> list[Any]:
@@ -152,7 +154,8 @@ def _stack(field: int | str, values: list[Any]) -> Any:
                 f"and sample {number} is {value.shape} {value.dtype}: make them equal with "
                 "Transform, or use Batch(..., collate=pad_collate())"
             )
-    return ft.stack(values, axis=0)
+    with tagged(BATCH):
+        return ft.stack(values, axis=0)
 
 
 def _first_extents(field: int | str, values: list[Any]) -> Any:

@@ -18,6 +18,7 @@ from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.selection import available, current, get, mark, use
 from fl_memory.stats import Stats
+from fl_memory.tags import TAGS, current_tag, tagged
 
 __all__ = ["PINNED", "contract_manifest"]
 
@@ -38,11 +39,13 @@ FUNCTIONS = (
     cause,
     current,
     current_cause,
+    current_tag,
     device_memory,
     free_after_fork,
     get,
     mark,
     register_device,
+    tagged,
     use,
 )
 
@@ -55,6 +58,7 @@ def contract_manifest() -> dict[str, Any]:
         CLASSES,
         group="fl.memory.v1",
         event_kinds=list(Event.KINDS),
+        tags=list(TAGS),
         small_bytes=SMALL_BYTES,
         functions={
             function.__name__: {"kind": "function", "signature": signature_text(function)}

@@ -17,6 +17,7 @@ from fl_jit.kernels.codegen.compile import Code
 from fl_jit.kernels.codegen.thread_pools import HEADER
 from fl_jit.kernels.llvm.epilogue import Prepared
 from fl_memory import selection
+from fl_memory.tags import SCRATCH
 
 _WORD = 8
 _ALIGNMENT = 64
@@ -77,7 +78,7 @@ class TwoPhaseLauncher:
         # Each call has its own arguments, so that calls may run concurrently.
         words = type(template).from_buffer_copy(template)
         job = ctypes.addressof(words)
-        memory = selection.current().alloc(nbytes + more + _ALIGNMENT)
+        memory = selection.current().alloc(nbytes + more + _ALIGNMENT, tag=SCRATCH)
         try:
             workspace = memory.address + -memory.address % _ALIGNMENT
             words[HEADER : self._behind] = [*addresses, workspace]

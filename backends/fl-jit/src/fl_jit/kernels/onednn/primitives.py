@@ -21,6 +21,7 @@ from fl_jit.kernels.onednn.descriptors import Descriptor, attributes, copied, de
 from fl_jit.kernels.onednn.forks import check_process
 from fl_memory import selection
 from fl_memory.manager import SMALL_BYTES
+from fl_memory.tags import SCRATCH
 from fl_tensor.dtypes import uint8
 
 #: DNNL_ARG_*: the roles of a primitive's arguments.
@@ -154,7 +155,7 @@ class Plan:
             frame = self._frame()
         block = None
         if self._room >= SMALL_BYTES:
-            block = selection.current().alloc(self._room)
+            block = selection.current().alloc(self._room, tag=SCRATCH)
             start = block.address
         else:
             start = frame.scratch

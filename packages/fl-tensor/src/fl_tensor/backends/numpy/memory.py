@@ -9,6 +9,7 @@ import numpy as np
 
 from fl_memory import selection
 from fl_memory.buffers import exporter
+from fl_memory.tags import CURRENT as TAG
 from fl_tensor.backends.numpy import errstate
 
 
@@ -26,7 +27,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     manager = selection.current()
     if nbytes < manager.small_bytes or nbytes == 0:
         return np.empty(shape, dtype)
-    block = manager.alloc(nbytes)
+    block = manager.alloc(nbytes, tag=TAG.get())
     return np.ndarray(shape, dtype, exporter(block.address, nbytes, block))
 
 

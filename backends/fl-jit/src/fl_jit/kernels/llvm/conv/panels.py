@@ -25,6 +25,7 @@ from fl_jit.kernels.llvm.conv.implicit_gemm import Panels, Weights
 from fl_jit.kernels.llvm.conv.kernel_args import JOB, PASS
 from fl_jit.kernels.llvm.kernel_args import address, array
 from fl_memory import selection
+from fl_memory.tags import SCRATCH
 from fl_tensor.dtypes import int16, int32
 
 #: Rows of a panel that are packed at a time.
@@ -188,7 +189,7 @@ class _Reordered:
         weights, panels = (out, x) if self._unpack else (x, out)
         given = dict.fromkeys(JOB.names, 0)
         given |= {"weights": weights, "workspace": panels, "passes": address(self._pointers)}
-        block = selection.current().alloc(self._scratch)
+        block = selection.current().alloc(self._scratch, tag=SCRATCH)
         job: Any = JOB.block(**{**given, "scratch_at": block.address - panels})
         self._pack(address(job), 0, self._items, 0)
         block.free()

@@ -20,6 +20,7 @@ from fl_jit.kernels.codegen.thread_pools import HEADER
 from fl_jit.kernels.llvm.epilogue import Prepared
 from fl_jit.kernels.llvm.gemm import work_stealing
 from fl_memory import selection
+from fl_memory.tags import SCRATCH
 
 _WORD = 8
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_int64] * 3)
@@ -76,7 +77,7 @@ class GemmLauncher:
             job = self._free.pop()
         except IndexError:
             job = _Words(self._functions, self._words, self._shares, self._epilogue)
-        block = selection.current().alloc(self._scratch) if self._scratch else None
+        block = selection.current().alloc(self._scratch, tag=SCRATCH) if self._scratch else None
         scratch = block.address + self._shared if block else 0
         self._pack(job.words, _CHANGING, *operands, scratch, job.epilogue)
         if self._epilogue:
