@@ -72,6 +72,9 @@ class EventQueue:
         finally:
             self._delivering = False
         if first is not None:
-            if not self._busy:
-                raise first
-            self._undelivered.append(first)
+            try:
+                if not self._busy:
+                    raise first
+                self._undelivered.append(first)
+            finally:
+                del first  # its traceback refers to this frame: a cycle would keep blocks alive

@@ -80,6 +80,12 @@ class LimitedPool(Pool):
         super().__init__(min_split_remainder, quick=False)
         self.limits = limits
 
+    def give(self, chunk: Chunk) -> None:
+        if chunk.size >= self.limits.held_chunk:
+            self._merge(chunk)  # now: a chunk that waits for that is lent to the next request
+        else:
+            super().give(chunk)
+
     def _best(self, size: int) -> Chunk | None:
         limits = self.limits
         place = bisect_left(self._free_by_size, (size, 0))
