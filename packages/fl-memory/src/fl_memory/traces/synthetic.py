@@ -1,4 +1,4 @@
-"""Synthetic traces: workloads that stress a property of a manager. Equal seeds, equal traces.
+"""Synthetic traces: workloads that are hard for a kind of manager. Equal seeds, equal traces.
 
 Each generator returns a ``Trace`` whose facts name the generator and its arguments.
 """

@@ -1,17 +1,13 @@
 """``Trace``: what a program asked of a memory manager, as columns of integers.
 
-One row is one event. Every cell is an integer of 64 bits; names are numbers of a table. Which
-columns mean something depends on the kind of the row:
+One row is one event. Every cell is an integer of 64 bits; names are numbers of a table. All kinds
+have ``ns``, ``step``, ``thread``, ``operation``, ``module`` and ``phase``. Besides these:
 
-============  ==========================================================================
-kind          columns, besides ``ns``, ``step``, ``thread``, ``operation``, ``module``, ``phase``
-============  ==========================================================================
-alloc         block, nbytes (requested), capacity (granted), alignment, stream, tag
-free          block
-reserve_hint  nbytes, stream
-mark          nbytes (the number of the mark), tag (its name)
-refuse        nbytes (requested, and not granted), stream, tag
-============  ==========================================================================
+* alloc: block, nbytes (requested), capacity (granted; 0: unknown), alignment, stream, tag
+* free: block
+* reserve_hint: nbytes, stream
+* mark: nbytes (the number of the mark), tag (its name)
+* refuse: nbytes (requested, and not granted), stream, tag
 
 All other cells are 0.
 """
