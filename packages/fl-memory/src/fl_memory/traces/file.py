@@ -1,7 +1,8 @@
 """The file format ``FLMT1``, which docs/memory-traces.md describes: ``read`` and ``write``.
 
 A file is the line ``FLMT1``, a line of JSON, and the columns. A column is the differences of its
-cells as 64-bit integers, little endian, compressed by zlib (RFC 1950).
+cells as 64-bit integers, little endian: first the lowest byte of each, then the second one, and so
+on (a shuffle filter, as in HDF5), compressed by zlib (RFC 1950).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def write(trace: Trace, path: AnyPath) -> None:
     ``Trace.check`` rejects or facts that JSON cannot say, OSError where the file cannot be written.
     """
     trace.check()
-    packed = {name: zlib.compress(_differences(column)) for name, column in trace.columns.items()}
+    packed = {name: zlib.compress(_raw(column), 9) for name, column in trace.columns.items()}
     header = {
         "rows": len(trace),
         "columns": [{"name": name, "bytes": len(data)} for name, data in packed.items()],
@@ -184,7 +185,10 @@ def _column(where: str, data: bytes, rows: int) -> array[int]:
         raise TraceError(f"{where} is damaged: {error}") from None
     if len(raw) != 8 * rows or not expander.eof or expander.unused_data:
         raise TraceError(f"{where} has not the {8 * rows} bytes of {rows} rows")
-    differences = array("q", raw)
+    cells = bytearray(8 * rows)
+    for place in range(8):
+        cells[place::8] = raw[place * rows : (place + 1) * rows]
+    differences = array("q", cells)
     if sys.byteorder == "big":
         differences.byteswap()
     try:
@@ -193,9 +197,10 @@ def _column(where: str, data: bytes, rows: int) -> array[int]:
         raise TraceError(f"{where} has numbers beyond 64 bits") from None
 
 
-def _differences(column: array[int]) -> bytes:
+def _raw(column: array[int]) -> bytes:
     cells: Iterable[int] = (operator.sub(b, a) for a, b in pairwise(column))
     differences = array("q", [*column[:1], *cells])
     if sys.byteorder == "big":
         differences.byteswap()
-    return differences.tobytes()
+    raw = differences.tobytes()
+    return b"".join(raw[place::8] for place in range(8))
