@@ -4,7 +4,7 @@ No claim. Each model trains for some steps under `fl-memory record`, on each bac
 then replayed through managers, with limits on the splitting of large chunks fixed beforehand: 24
 and 64 MiB. docs/memory-study.md defines the columns and discusses the results.
 
-    python benchmarks/memory_study.py [--only alexnet bert] [--backends numpy jit] [--steps 5]
+    python benchmarks/memory_study.py [--only alexnet bert] [--backends numpy jit] [--steps N]
         [--traces FOLDER] [--json FILE [--add]] [--markdown]
 
 `--traces FOLDER` keeps the traces, and reads those that are there. The largest model (asr) needs
@@ -33,7 +33,9 @@ from fl_memory import traces
 from fl_memory.managers.caching import CachingManager
 from models import MODELS
 
-LENGTHS = {"lstm": NextToken, "transformer": NextToken}
+LENGTHS = ("lstm", "transformer")
+#: The first steps differ: deferred execution makes its plans, `planned` too. Random lengths go on.
+STEPS = {"models": 5, "lengths": 12}
 NAMES = (*MODELS, *LENGTHS)
 BACKENDS = ("numpy", "jit")
 LR, MOMENTUM = 1e-3, 0.9
@@ -87,14 +89,15 @@ def train(name: str, backend: str, steps: int, tiny: bool) -> None:
 
 def record(name: str, backend: str, given: argparse.Namespace, path: Path) -> None:
     """Record a model in a process of its own."""
-    facts = {"model": name, "backend": backend, "steps": given.steps}
+    steps = given.steps or STEPS["lengths" if name in LENGTHS else "models"]
+    facts = {"model": name, "backend": backend, "steps": steps}
     if name in MODELS:
         facts["batch"] = 2 if given.tiny else MODELS[name].size
     command = [sys.executable, "-m", "fl_memory", "record", "-o", str(path)]
     for key, value in facts.items():
         command += ["--fact", f"{key}={value}"]
     command += ["--", __file__, "--train", name, "--backends", backend]
-    command += ["--steps", str(given.steps), *(["--tiny"] if given.tiny else [])]
+    command += ["--steps", str(steps), *(["--tiny"] if given.tiny else [])]
     subprocess.run(command, check=True, stdout=sys.stderr)
 
 
@@ -109,6 +112,7 @@ def rows_of(name: str, backend: str, trace: traces.Trace) -> list[dict[str, Any]
         {
             "model": name,
             "backend": backend,
+            "steps": int(trace.facts["steps"]),
             "manager": row.manager,
             "live, MB": row.replay.peak_live_bytes / 1e6,
             "over": row.replay.over,
@@ -125,7 +129,7 @@ def main() -> None:
     parser = parser_of(__doc__, rounds=None)
     parser.add_argument("--only", nargs="+", choices=NAMES)
     parser.add_argument("--backends", nargs="+", choices=BACKENDS)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, help="default: 5 of a model, 12 of random lengths")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="keep traces there")
     parser.add_argument("--train", choices=NAMES, help=argparse.SUPPRESS)
     given = parsed(parser)
@@ -144,7 +148,7 @@ def main() -> None:
                 if not path.exists():
                     record(name, backend, given, path)
                 rows += rows_of(name, backend, traces.read(path))
-    about = {**environment("numpy", "fl-tensor", "fl-memory"), "steps": given.steps}
+    about = environment("numpy", "fl-tensor", "fl-memory")
     report(given, about, rows, key=("model", "backend", "manager"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import pytest
 
 from fl_memory import traces
 from fl_memory.cli import COMMANDS, main
-from fl_memory.cli.options import manager, size
+from fl_memory.cli.options import manager, progress, size
 
 RECORDED = Path(__file__).parent / "traces"
 ALEXNET = str(RECORDED / "alexnet-jit.flmt")
@@ -125,6 +126,19 @@ def test_managers_with_arguments() -> None:
     assert manager("caching,small_bytes=1KiB")().small_bytes == 1024
     assert manager("system")().name == "system"
     assert manager("fl_memory.managers.system:SystemManager")().name == "system"
+
+
+def test_a_terminal_gets_a_progress_bar() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal, file = Terminal(), io.StringIO()
+    assert (
+        list(progress(["a", "b"], 2, terminal)) == list(progress(["a", "b"], 2, file)) == ["a", "b"]
+    )
+    assert "0/2 a" in terminal.getvalue() and "1/2 b" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K") and file.getvalue() == ""
 
 
 def test_sizes() -> None:
@@ -250,6 +264,7 @@ def test_a_program_that_changes_its_manager(tmp_path: Path) -> None:
     assert 77_777 in sizes and 88_888 in sizes
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     program = "import os\nif os.fork() == 0: sys.exit(5)\nos.wait()\n"
     done = record(tmp_path, program)

@@ -17,6 +17,7 @@ from fl_memory import (
     MemoryManager,
     OutOfMemoryError,
     PluginError,
+    TraceError,
     traces,
 )
 from fl_memory.managers.caching import CachingManager
@@ -226,6 +227,17 @@ def test_no_capacity_is_enough_for_some_managers() -> None:
     assert traces.minimum_capacity(trace, Never) is None
     (row,) = traces.compare(trace, {"never": Never})
     assert row.fits is None and json.dumps(row.as_dict())
+
+
+def test_traces_that_no_program_made_are_refused() -> None:
+    trace = of(("alloc", 1, 10))
+    traces.replay(trace, "system")
+    trace.append("free", block=2)
+    for use in (traces.replay, traces.minimum_capacity, traces.timeline):
+        with pytest.raises(TraceError, match="row 1: block 2 is freed"):
+            use(trace, "system")
+    with pytest.raises(TraceError, match="resolution=nan"):
+        traces.minimum_capacity(Trace(), "system", resolution=float("nan"))
 
 
 def test_compare() -> None:

@@ -6,7 +6,7 @@ import argparse
 import inspect
 from pathlib import Path
 
-from fl_memory.cli.options import checked_size
+from fl_memory.cli.options import size_argument
 from fl_memory.traces import write
 from fl_memory.traces.synthetic import GENERATORS
 
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
             default = parameter.default
             options.add_argument(
                 f"--{key}",
-                type=checked_size if isinstance(default, int) else float,
+                type=size_argument if isinstance(default, int) else float,
                 default=default,
                 help="(%(default)s)",
             )

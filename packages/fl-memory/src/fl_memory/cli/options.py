@@ -32,7 +32,7 @@ def size(text: str) -> int:
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
-def checked_size(text: str) -> int:
+def size_argument(text: str) -> int:
     """``size`` for argparse, which shows what is wrong."""
     try:
         return size(text)

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from fl_memory.cli.options import add_managers, add_trace, checked_size, managers_of
+from fl_memory.cli.options import add_managers, add_trace, managers_of, size_argument
 from fl_memory.traces import AddressMemory, read, replay
 
 
@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     )
     add_trace(parser)
     add_managers(parser, ["caching"])
-    parser.add_argument("--capacity", type=checked_size, help="of the device, such as 2GiB")
+    parser.add_argument("--capacity", type=size_argument, help="of the device, such as 2GiB")
     parser.add_argument("--json", action="store_true", help="as JSON")
     given = parser.parse_args(arguments)
     managers = managers_of(parser, given)

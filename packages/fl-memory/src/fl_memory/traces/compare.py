@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fl_memory.errors import OutOfMemoryError
+from fl_memory.errors import OutOfMemoryError, TraceError
 from fl_memory.traces.addresses import AddressMemory
 from fl_memory.traces.replay import AnyManager, Replay, replay
 from fl_memory.traces.trace import Trace
@@ -84,9 +85,14 @@ def minimum_capacity(
     search halves an interval until it is shorter than ``resolution`` times the peak of live bytes;
     the result is its upper end, at which the trace ran. None where 16 times the peak of live bytes
     are not enough. A manager may run at one capacity and fail at a larger one; then the result is
-    one of several thresholds.
+    one of several thresholds. Raises TraceError for a resolution below 0.
     """
-    live = trace.peak_live_bytes
+    if not 0 <= resolution < math.inf:
+        raise TraceError(f"[minimum_capacity] resolution={resolution}: expected a number >= 0")
+    unbounded = replay(trace, manager, hints=hints)
+    if unbounded.out_of_memory is not None:
+        return None
+    live = unbounded.peak_live_bytes
 
     def runs(capacity: int) -> bool:
         memory = AddressMemory(capacity, device=trace.device)
@@ -96,7 +102,7 @@ def minimum_capacity(
             return False
 
     low = live - 1  # too little for every manager
-    high = max(live, replay(trace, manager, hints=hints).peak_reserved_bytes)
+    high = max(live, unbounded.peak_reserved_bytes)
     while not runs(high):  # its policy depends on the capacity
         if high >= MOST * live:
             return None

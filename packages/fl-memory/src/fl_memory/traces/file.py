@@ -51,9 +51,7 @@ def write(trace: Trace, path: AnyPath) -> None:
         "facts": trace.facts,
     }
     try:
-        line = json.dumps(
-            header, separators=(",", ":"), allow_nan=False, ensure_ascii=False
-        ).encode()
+        line = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise TraceError(f"[write] the facts {trace.facts!r} are not JSON: {error}") from error
     if len(line) >= MOST_HEADER:
@@ -107,10 +105,12 @@ def read(path: AnyPath, max_rows: int = MAX_ROWS) -> Trace:
 
 @contextmanager
 def replacing(path: AnyPath) -> Iterator[IO[bytes]]:
-    """A file to write that becomes ``path`` when the block ends, and vanishes if it fails."""
+    """A file to write that becomes ``path`` when the block ends, and vanishes if it fails. Where
+    ``path`` is a symbolic link, the link stays."""
+    path = os.path.realpath(path)
     if os.path.exists(path):
         _require_regular(path)
-    draft = f"{os.fspath(path)}.{os.getpid()}.new"
+    draft = f"{path}.{os.getpid()}.new"
     file = open(draft, "xb")
     try:
         with file:

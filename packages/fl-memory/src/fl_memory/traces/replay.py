@@ -72,8 +72,11 @@ def replay(
     number, and the block that was allocated there.
 
     The replay ends early where the manager is out of memory; the result says so. Raises BlockError
-    for a manager whose blocks are too small, misaligned, outside of its memory, or overlap.
+    for a manager whose blocks are too small, misaligned, outside of its memory, or overlap, and
+    TraceError for a trace that ``Trace.check`` rejects.
     """
+    if trace.checked_rows != len(trace):
+        trace.check()
     if memory is None:
         memory = AddressMemory(device=trace.device)
     make: Any = REGISTRY.load(manager) if isinstance(manager, str) else manager

@@ -46,9 +46,10 @@ COLUMNS = (
 #: Columns whose cells are numbers of a table of names. Number 0 is "": none.
 TABLES = ("stream", "tag", "operation", "module", "phase")
 
-#: A table has at most so many names, of at most so many characters. All later names are OTHER.
+#: A table has at most so many names, and a name so many characters.
 MOST_NAMES, MOST_CHARACTERS = 1 << 12, 256
-OTHER = "(other)"
+#: Where a table has so many characters, or MOST_NAMES, all further names are OTHER.
+TABLE_CHARACTERS, OTHER = 1 << 17, "(other)"
 
 
 class Trace:
@@ -72,13 +73,16 @@ class Trace:
         }
         self.tables = {t: list((tables or {}).get(t) or [""]) for t in TABLES}
         self.facts = dict(facts or {})
+        #: How many rows there were when ``check`` found nothing wrong.
+        self.checked_rows = -1
         self._numbers = {t: {n: i for i, n in enumerate(names)} for t, names in self.tables.items()}
+        self._characters = {t: sum(map(len, names)) for t, names in self.tables.items()}
 
     def __len__(self) -> int:
         return len(self.columns["kind"])
 
     def __repr__(self) -> str:
-        return f"<Trace of {len(self)} rows, {self.peak_live_bytes} bytes live at the peak>"
+        return f"<Trace of {len(self)} rows on {self.device}>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
@@ -99,15 +103,19 @@ class Trace:
     def number(self, table: str, name: str) -> int:
         """The number of a name in a table, to which it is added if it is new.
 
-        A name is cut after 256 characters. A table takes 4096 names; further ones are "(other)".
+        A name is cut after 256 characters. In a table of 4096 names, or of 131,072 characters, new
+        ones are "(other)".
         """
         numbers, names = self._numbers[table], self.tables[table]
         name = name[:MOST_CHARACTERS]
-        if name not in numbers and len(names) >= MOST_NAMES - 1:
-            name = OTHER
+        if name not in numbers:
+            characters = self._characters[table] + len(name)
+            if len(names) >= MOST_NAMES - 1 or characters > TABLE_CHARACTERS:
+                name = OTHER
         if name not in numbers:
             numbers[name] = len(names)
             names.append(name)
+            self._characters[table] += len(name)
         return numbers[name]
 
     def append(self, kind: str, **cells: int | str) -> None:
@@ -175,3 +183,4 @@ class Trace:
                 live.add(block)
             if wrong:
                 raise TraceError(f"[trace] row {row}: {wrong}")
+        self.checked_rows = len(self)
