@@ -5,7 +5,7 @@ then replayed through managers, with limits on the splitting of large chunks fix
 and 64 MiB. docs/memory-study.md defines the columns and discusses the results.
 
     python benchmarks/memory_study.py [--only alexnet bert] [--backends numpy jit] [--steps N]
-        [--traces FOLDER] [--json FILE [--add]] [--markdown]
+        [--traces FOLDER] [--json FILE [--add]] [--markdown] [--tables]
 
 `--traces FOLDER` keeps the traces, and reads those that are there. The largest model (asr) needs
 about 8 GB while it is recorded; replays need nothing. Each model and backend is recorded in a
@@ -125,12 +125,38 @@ def rows_of(name: str, backend: str, trace: traces.Trace) -> list[dict[str, Any]
     ]
 
 
+def tables(rows: list[dict[str, Any]]) -> str:
+    """The tables of docs/memory-study.md: a line for each manager, a column for each trace."""
+    columns = list(dict.fromkeys((row["model"], row["backend"]) for row in rows))
+    cells = {(row["manager"], row["model"], row["backend"]): row for row in rows}
+    managers = list(dict.fromkeys(row["manager"] for row in rows))
+    found = []
+    for title, words in (("fits (over)", _needed), ("internal / external, %", _lost)):
+        header = [title, *(f"{model} {backend}" for model, backend in columns)]
+        lines = [header, ["---"] * len(header)]
+        for manager in managers:
+            known = [cells.get((manager, *column)) for column in columns]
+            lines.append([manager, *("" if row is None else words(row) for row in known)])
+        found.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join(found)
+
+
+def _needed(row: dict[str, Any]) -> str:
+    fits = row["fits"]
+    return f"{fits if isinstance(fits, str) else format(fits, '.3f')} ({row['over']:.2f})"
+
+
+def _lost(row: dict[str, Any]) -> str:
+    return f"{100 * row['internal']:.1f} / {100 * row['external']:.1f}"
+
+
 def main() -> None:
     parser = parser_of(__doc__, rounds=None)
     parser.add_argument("--only", nargs="+", choices=NAMES)
     parser.add_argument("--backends", nargs="+", choices=BACKENDS)
     parser.add_argument("--steps", type=int, help="default: 5 of a model, 12 of random lengths")
     parser.add_argument("--traces", type=Path, metavar="FOLDER", help="keep traces there")
+    parser.add_argument("--tables", action="store_true", help="print those of the page, too")
     parser.add_argument("--train", choices=NAMES, help=argparse.SUPPRESS)
     given = parsed(parser)
     if given.train:
@@ -149,7 +175,9 @@ def main() -> None:
                     record(name, backend, given, path)
                 rows += rows_of(name, backend, traces.read(path))
     about = environment("numpy", "fl-tensor", "fl-memory")
-    report(given, about, rows, key=("model", "backend", "manager"))
+    rows = report(given, about, rows, key=("model", "backend", "manager"))
+    if given.tables:
+        print(tables(rows))
 
 
 if __name__ == "__main__":
