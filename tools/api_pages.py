@@ -23,6 +23,7 @@ MODULES = """
     fl_tensor fl_tensor.linalg fl_tensor.fft fl_tensor.random fl_tensor.extend
     fl_tensor.testing
     fl_jit
+    fl_cupy
     fl_dist fl_dist.testing
     fl_autograd fl_autograd.extend fl_autograd.testing
     fl_data

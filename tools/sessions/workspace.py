@@ -20,7 +20,7 @@ PACKAGES = (
     "fl-memory fl-tensor fl-dist fl-autograd fl-data fl-nn fl-speech fl-vision fl-text".split()
 )
 #: Published as a third party publishes: they need packages, no package needs them.
-BACKENDS = ["fl-jit"]
+BACKENDS = ["fl-jit", "fl-cupy"]
 OURS = [*PACKAGES, *BACKENDS]
 LIGHT_EXAMPLES = ["acme-backend", "acme-arena", "acme-ring", "acme-kernels"]
 EXAMPLES = [*LIGHT_EXAMPLES, "torch-backend"]

@@ -142,3 +142,14 @@ def test_nothing_is_asked_for_what_takes_the_place_of_operands(backend, is_held)
         ft.eval(x)
         assert manager.nbytes == (66 << 16 if is_held else 0)
         assert (held is None) is not is_held
+
+
+def test_managers_hear_what_memory_is_for(backend, manager):
+    told = []
+    manager.on_event(lambda event: told.append((event.kind, event.tag)))
+    x, weights = operands()
+    with mem.tagged("layer"):  # the layer that reads a value has not asked for all that is deferred
+        ft.eval(products(x, weights))
+    assert ("reserve_hint", None) in told
+    tags = {tag for kind, tag in told if kind == "alloc"}
+    assert {"scratch", "result"} <= tags and "layer" not in tags

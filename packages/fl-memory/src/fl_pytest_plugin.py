@@ -11,7 +11,8 @@ attribute ``__fl_suite__``, so other tests import nothing of this library. For a
 * the text of the classmethod ``__fl_advice__(failed)`` ends the report;
 * with ``--fl-quick``, the tests that ``__fl_quick__(names)`` returns are left out.
 
-For all tests: those marked ``fl_heavy`` can be sampled (``--fl-sample``).
+For all tests: those marked ``fl_heavy`` can be sampled (``--fl-sample``), and the fixture
+``fl_peak_memory`` bounds the memory that a test needs.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import argparse
 import json
 import zlib
 from collections.abc import Generator, Iterable, Mapping
+from importlib import import_module
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="for slow implementations: of each test marked fl_heavy run at most this share of the "
         "cases (the same every time), so none of one without parameters; skip the others",
     )
+
+
+@pytest.fixture
+def fl_peak_memory() -> type[Any]:
+    """``with fl_peak_memory(at_most=1 << 20): ...`` fails if the tensors of the block need more
+    bytes at once. See ``fl_memory.testing.PeakMemory``."""
+    found: type[Any] = import_module("fl_memory.testing").PeakMemory
+    return found
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -57,6 +57,13 @@ def test_unknown_manager(tmp_path: Path) -> None:
     assert lines == ["0 passed, 0 failed: no test ran, nobody cannot be loaded"]
 
 
+def test_device_memory(tmp_path: Path) -> None:
+    status, lines, errors = kit("--device", "cpu", "-k", "limit or alignment", cwd=tmp_path)
+    assert status == 0 and errors == "" and lines[-1] == "7 passed, 0 failed"
+    status, _, errors = kit("--device", "nobody", cwd=tmp_path)
+    assert status == 2 and "no device memory named 'nobody'" in errors
+
+
 def test_nothing_selected_is_no_success(tmp_path: Path) -> None:
     status, lines, _ = kit("system", "-k", "no_such_test", cwd=tmp_path)
     assert status == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fl_memory import MemoryManager
+from fl_memory.host import HostMemory
 from fl_memory.managers.arena import ArenaManager
 from fl_memory.managers.best_fit import BestFitManager
 from fl_memory.managers.buddy import BuddyManager
@@ -10,7 +11,12 @@ from fl_memory.managers.caching import CachingManager
 from fl_memory.managers.exact import ExactManager
 from fl_memory.managers.planned import Plan, PlannedManager, Request
 from fl_memory.managers.system import SystemManager
-from fl_memory.testing import CheckedManager, LedgerMemory, MemoryManagerSuite
+from fl_memory.testing import (
+    CheckedManager,
+    DeviceMemorySuite,
+    LedgerMemory,
+    MemoryManagerSuite,
+)
 
 MIB = 1 << 20
 #: Of many sizes, alive one after the other: their places overlap.
@@ -98,3 +104,11 @@ class TestChecked(MemoryManagerSuite):
 
     def make(self, memory: LedgerMemory) -> MemoryManager:
         return CheckedManager(CachingManager(memory))
+
+
+class TestHost(DeviceMemorySuite):
+    memory = HostMemory
+
+
+class TestLedger(DeviceMemorySuite):
+    memory = LedgerMemory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from fl_memory import contract
 from fl_memory.contract import ContractError
-from fl_memory.contract.cards import card, first_sentence, meanings, whole
+from fl_memory.contract.cards import card, meanings, whole
 from fl_memory.contract.changes import changes
 from fl_memory.contract.series import Contract
 
@@ -262,7 +263,7 @@ def test_a_card_shows_operations_by_kind_with_meanings() -> None:
     assert "## Limits" in text and "| `depth` | `3` |" in text
 
 
-def test_meanings_are_first_sentences_and_no_part_of_the_pinned_file() -> None:
+def test_meanings_are_whole_docstrings_and_no_part_of_the_pinned_file() -> None:
     class Till:
         """Takes money. And gives it back."""
 
@@ -272,15 +273,30 @@ def test_meanings_are_first_sentences_and_no_part_of_the_pinned_file() -> None:
 
         def pay(self) -> None:
             """``start + i`` for i in 0 .. 9.
-            More of it."""
+            More of it.
 
-    assert meanings([Till]) == {
-        "Till": "Takes money.",
-        "Till.coins": "Coins in it, of any kind.",
-        "Till.pay": "`start + i` for i in 0 .. 9.",
+            * cash
+            * cards,
+              too
+
+            Last words.
+            """
+
+        def close(self) -> None: ...
+
+    class Desk(Till):
+        def pay(self) -> None: ...
+
+    said = "`start + i` for i in 0 .. 9. More of it.<br>* cash<br>* cards, too<br>Last words."
+    assert meanings([Till, Desk]) == {
+        "Till": "Takes money. And gives it back.",
+        "Till.coins": "Coins in it, of any kind. Counted.",
+        "Till.pay": said,
+        "Till.close": "",
+        "Desk": "",
+        "Desk.pay": "As `Till.pay`.",
     }
-    assert first_sentence(None) == whole(None) == ""
-    assert whole(Till.pay.__doc__) == "`start + i` for i in 0 .. 9. More of it."
+    assert whole(None) == ""
     before = contract.manifest("shop", (1, 0), {Till: ()})["digest"]
     Till.pay.__doc__ = "Better words."
     assert contract.manifest("shop", (1, 0), {Till: ()})["digest"] == before
@@ -298,3 +314,52 @@ def test_a_draft_that_may_not_be_written_stays(shelf: Shelf) -> None:
     with pytest.raises(ContractError, match="its since is 1.0, it is new in 1.1\nmark them 1.1"):
         shelf.files.write()
     assert path.read_bytes() == before
+
+
+class Device:
+    def work(self, stream: int) -> None:
+        """Works."""
+
+    def rest(self) -> None:
+        """Does not."""
+
+
+def device(version: tuple[int, int], cls: type = Device, *provisional: str) -> dict[str, Any]:
+    return contract.manifest("device", version, {cls: ()}, provisional=provisional)
+
+
+def test_provisional_members_may_change_or_become_final() -> None:
+    class Changed:
+        def work(self, stream: str) -> None: ...
+
+        def rest(self) -> None: ...
+
+    class Fewer:
+        def rest(self) -> None: ...
+
+    Changed.__name__ = Fewer.__name__ = "Device"
+    old = device((1, 0), Device, "Device.work")
+    assert old["classes"]["Device"]["work"]["provisional"] is True
+    assert changes(old, device((1, 1), Device)).allowed, "final at last"
+    assert changes(old, device((1, 1), Changed, "Device.work")).allowed
+    assert changes(old, device((1, 1), Fewer)).allowed
+    final = device((1, 0), Device)
+    assert not changes(final, device((1, 1), Changed)).allowed
+    assert not changes(final, device((1, 1), Fewer)).allowed
+    assert not changes(final, device((1, 1), Device, "Device.work")).allowed
+    assert "| `work` | method, provisional |" in card(old, {})
+    assert "| `rest` | method |" in card(old, {})
+    with pytest.raises(ContractError, match="Device.play"):
+        device((1, 0), Device, "Device.play")
+
+
+def test_a_provisional_member_may_not_become_required() -> None:
+    class Required(ABC):
+        @abstractmethod
+        def work(self, stream: int) -> None: ...
+
+        rest = Device.rest
+
+    Required.__name__ = "Device"
+    old = device((1, 0), Device, "Device.work")
+    assert not changes(old, device((1, 1), Required)).allowed

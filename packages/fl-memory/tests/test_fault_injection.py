@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sys
 import threading
 from collections.abc import Hashable
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 from fl_memory import Account, Block, Event, FlError, OutOfMemoryError, Stats, event_queue
+from fl_memory.events import block_event
+from fl_memory.host import HostMemory
 from fl_memory.managers.caching import CachingAccount, CachingManager
 from fl_memory.managers.pool import Chunk
 from fl_memory.managers.system import SystemManager
-from fl_memory.testing import LedgerMemory, MemoryManagerSuite
+from fl_memory.testing import DeviceMemorySuite, LedgerMemory, MemoryManagerSuite
 
 
 class Overlaps(CachingManager):
@@ -333,6 +336,59 @@ class RefusesHints(CachingManager):
         return super().reserve_hint(nbytes, device=device, stream=stream)
 
 
+class IgnoresOtherStreams(CachingManager):
+    def record_stream(self, block: Block, stream: Hashable) -> None:
+        self._check_live("record_stream", block)
+
+
+class WaitsForNoStream(CachingManager):
+    """Gives up although freed memory will be there in a moment."""
+
+    def _apply_pending(self, wait: bool = False) -> None:
+        super()._apply_pending()
+
+
+class PinsOnce(SystemManager):
+    """The first ``unpin`` counts for all."""
+
+    def unpin(self, block: Block) -> None:
+        self._pins[block.number] = 1
+        super().unpin(block)
+        self._pins[block.number] = 1
+
+
+class TouchesAnything(SystemManager):
+    def touch(self, block: Block) -> None:
+        self._tell(block_event("touch", block.address, block))
+
+
+class BadSecondMode(SystemManager):
+    """Forgets alignments once a method of its own was called."""
+
+    second = False
+
+    def allocate_chunk(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+    ) -> tuple[int, int, None]:
+        return super().allocate_chunk(account, nbytes, 16 if self.second else alignment, None, tag)
+
+
+class PlansWithoutAlignment(SystemManager):
+    """Forgets alignments once it has seen two steps."""
+
+    steps = 0
+
+    def mark(self, name: str, number: int = 0) -> None:
+        super().mark(name, number)
+        self.steps += 1
+
+    def allocate_chunk(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+    ) -> tuple[int, int, None]:
+        alignment = 16 if self.steps > 2 else alignment
+        return super().allocate_chunk(account, nbytes, alignment, None, tag)
+
+
 FAULTS = [
     (Overlaps, "test_random_walk", {"seed": 0}),
     (Misaligns, "test_alignment", {"alignment": 4096}),
@@ -374,6 +430,11 @@ FAULTS = [
     (BoastsOfHints, "test_hint", {}),
     (KeepsHints, "test_hint", {}),
     (RefusesHints, "test_hint_that_the_device_refuses", {}),
+    (IgnoresOtherStreams, "test_memory_waits_for_a_second_stream", {"nbytes": 40_000}),
+    (WaitsForNoStream, "test_exhausted_memory_waits_for_streams", {}),
+    (PinsOnce, "test_touch_and_pin_are_told", {}),
+    (TouchesAnything, "test_only_live_blocks_of_its_own_are_used", {}),
+    (PlansWithoutAlignment, "test_equal_steps", {}),
     (MissesTheFailure, "test_event_of_exhausted_memory", {}),
 ]
 
@@ -410,3 +471,116 @@ def test_fault_is_caught(
         run(honest, test, arguments)
     with pytest.raises((AssertionError, FlError, pytest.fail.Exception)):
         run(manager, test, arguments)
+
+
+def test_a_fault_of_a_second_mode_is_caught_by_exercise() -> None:
+    class Exercised(MemoryManagerSuite):
+        manager = BadSecondMode
+
+        def exercise(self, mm: Any) -> None:
+            mm.second = True
+
+    run(BadSecondMode, "test_equal_steps", {})
+    trial = Exercised()
+    memory = LedgerMemory()
+    with pytest.raises(AssertionError):
+        trial.test_equal_steps(trial.make(memory), memory)
+
+
+class LosesColdBytes(HostMemory):
+    """What is right for shared files, and wrong for anonymous memory."""
+
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        return super().advise(address, nbytes, "free" if advice == "cold" else advice)
+
+
+class FreesNeighbours(HostMemory):
+    """Whole pages, outwards; of long ranges only, which lie far from memory of others."""
+
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        begin = address // 4096 * 4096
+        if nbytes > 100_000:
+            address, nbytes = begin, -(-(address + nbytes - begin) // 4096) * 4096
+        return super().advise(address, nbytes, advice)
+
+
+class TakesAnyAdvice(HostMemory):
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        return advice in ("willneed", "cold", "free") and super().advise(address, nbytes, advice)
+
+
+class IgnoresAlignment(HostMemory):
+    def allocate(self, nbytes: int, alignment: int) -> int:
+        return super().allocate(nbytes, 8)
+
+
+class IgnoresItsLimit(HostMemory):
+    def allocate(self, nbytes: int, alignment: int) -> int:
+        limit, self.limit = self.limit, None
+        try:
+            return super().allocate(nbytes, alignment)
+        finally:
+            self.limit = limit
+
+
+class CountsForEver(HostMemory):
+    """What was released is never allocated again."""
+
+    def release(self, address: int, nbytes: int) -> None:
+        super().release(address, nbytes)
+        if self.limit is not None:
+            self._out += nbytes
+
+
+class RaisesOtherErrors(HostMemory):
+    def allocate(self, nbytes: int, alignment: int) -> int:
+        try:
+            return super().allocate(nbytes, alignment)
+        except OutOfMemoryError as error:
+            raise ValueError(str(error)) from error
+
+
+@pytest.mark.parametrize(
+    "memory, test, arguments",
+    [
+        (LosesColdBytes, "test_advice_keeps_bytes", {"advice": "cold"}),
+        (FreesNeighbours, "test_freed_bytes_are_lost_alone", {}),
+        (TakesAnyAdvice, "test_unknown_advice", {}),
+        (IgnoresAlignment, "test_alignment", {"alignment": 65536}),
+        (IgnoresItsLimit, "test_limit", {}),
+        (CountsForEver, "test_released_memory_can_be_allocated_again", {}),
+        (RaisesOtherErrors, "test_huge_request", {"nbytes": 1 << 70}),
+    ],
+    ids=lambda v: getattr(v, "__name__", None) or None,
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="advice of Linux")
+def test_fault_of_a_device_memory_is_caught(
+    memory: type, test: str, arguments: dict[str, Any]
+) -> None:
+    for honest in (HostMemory, LedgerMemory):
+        _run_device(honest, test, arguments)
+    with pytest.raises((AssertionError, ValueError, OutOfMemoryError, pytest.fail.Exception)):
+        _run_device(memory, test, arguments)
+
+
+def _run_device(memory: type, test: str, arguments: dict[str, Any]) -> None:
+    class Trial(DeviceMemorySuite):
+        pass
+
+    Trial.memory = memory
+    trial = Trial()
+    method = getattr(trial, test)
+    wanted = inspect.signature(method).parameters
+    device = trial.make()
+    if "device" in wanted:
+        arguments = {**arguments, "device": device}
+    if "filled" not in wanted:
+        method(**arguments)
+        return
+    data = bytes(range(1, 252)) * 8000
+    address = device.allocate(len(data), 64)
+    try:
+        trial.write(device, address, data)
+        method(**arguments, filled=(address, data))
+    finally:
+        device.release(address, len(data))

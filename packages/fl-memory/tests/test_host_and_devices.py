@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import mmap
 import sys
+from collections.abc import Callable
 
 import pytest
 
 import fl_memory as mem
 from fl_memory import device
+from fl_memory.cli import info
 from fl_memory.host import HostMemory
 from fl_memory.managers.system import SystemManager
 from fl_memory.testing import LedgerMemory
@@ -30,7 +34,8 @@ def test_host_memory_is_aligned_and_writable() -> None:
         address = memory.allocate(100, alignment)
         assert address and address % alignment == 0
         memory.release(address, 100)
-    assert memory.capacity() is None
+    capacity = memory.capacity()
+    assert capacity is None or capacity > 1 << 20, "the memory of the machine, where it is known"
 
 
 def test_limit_counts_what_is_out() -> None:
@@ -43,6 +48,23 @@ def test_limit_counts_what_is_out() -> None:
     assert memory.capacity() == 1000
     with pytest.raises(mem.AllocationError):
         HostMemory(limit=-1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others are not advised")
+def test_memory_that_is_not_needed_goes_back_at_once() -> None:
+    def resident() -> int:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+
+    memory, nbytes = HostMemory(), 64 << 20
+    address = memory.allocate(nbytes, 64)
+    ctypes.memset(address, 7, nbytes)
+    full = resident()
+    assert memory.advise(address, nbytes, "free")
+    assert resident() < full - nbytes // 2
+    assert ctypes.string_at(address, 16) == bytes(16)
+    assert not memory.advise(address + 1, 100, "free"), "no page lies whole in the range"
+    memory.release(address, nbytes)
 
 
 @pytest.mark.parametrize("limit", [None, 1 << 80])
@@ -115,3 +137,61 @@ def test_stats_are_values() -> None:
     block.free()
     with pytest.raises(TypeError, match="no field bytes"):
         mem.Stats(bytes=3)
+
+
+TOY = """
+from fl_memory.testing import LedgerMemory
+
+
+class ToyMemory(LedgerMemory):
+    CONTRACT = (1, 0)
+
+    def __init__(self, device):
+        super().__init__(device=device)
+"""
+
+
+def test_device_of_an_installed_package(
+    install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "_memories", {})
+    install("acme-toy", "1.0", {device.DEVICES.group: {"toy": "acme_toy:ToyMemory"}}, acme_toy=TOY)
+    broken = {device.DEVICES.group: {"broken": "acme_broken:Memory"}}
+    install("acme-broken", "1.0", broken, acme_broken="import nothing_of_that_name")
+    device.DEVICES.refresh()
+    try:
+        block = SystemManager().alloc(100, device="toy:1")
+        assert type(mem.device_memory("toy:1")).__name__ == "ToyMemory" and block.device == "toy:1"
+        with pytest.raises(mem.PluginError, match="acme-broken 1.0.*nothing_of_that_name"):
+            mem.device_memory("broken")
+        with pytest.raises(mem.DeviceError, match="'abacus'.*known kinds: .*cpu.*toy"):
+            mem.device_memory("abacus")
+    finally:
+        device.DEVICES.refresh()
+
+
+def test_all_memory_of_the_host_is_one_device() -> None:
+    with pytest.raises(mem.DeviceError, match="'cpu:1'.*all memory of the host"):
+        mem.device_memory("cpu:1")
+
+
+def test_what_is_installed_is_listed(
+    install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("acme-toy", "1.0", {device.DEVICES.group: {"toy": "acme_toy:ToyMemory"}}, acme_toy=TOY)
+    install("acme-bad", "2.0", {mem.REGISTRY.group: {"bad": "acme_bad:Manager"}}, acme_bad="")
+    device.DEVICES.refresh()
+    mem.REGISTRY.refresh()
+    try:
+        assert info.main([]) == 0
+        rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert ["toy", "acme-toy", "1.0", "acme_toy:ToyMemory"] in rows
+        (bad,) = [row for row in rows if row[0] == "bad"]
+        assert bad[1:3] == ["acme-bad", "2.0"] and "imported" in bad
+        assert info.main(["--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert {"caching", "system", "bad"} <= {facts["name"] for facts in found["managers"]}
+        assert {"cpu", "toy"} <= {facts["name"] for facts in found["devices"]}
+    finally:
+        device.DEVICES.refresh()
+        mem.REGISTRY.refresh()

@@ -1,4 +1,4 @@
-"""Blocks are tagged with their purpose by the layers that know it."""
+"""What fl-nn says to memory managers: the purpose of blocks, and where steps begin."""
 
 from __future__ import annotations
 
@@ -42,3 +42,15 @@ def test_a_program_may_say_it_itself():
             y = x + x
         assert mem.current_tag() == "result" and y.shape == x.shape
     assert [event.tag for event in seen] == ["result", "mine"]
+
+
+def test_a_trainer_marks_its_steps():
+    told = []
+    model = nn.Linear(4, 2)
+    optimizer = nn.SGD(model.parameters(), lr=0.1)
+    trainer = nn.Trainer(model, optimizer, nn.mse, progress=False)
+    batches = [(ft.ones((3, 4)), ft.ones((3, 2)))] * 2
+    with mem.use(SystemManager()) as manager:
+        manager.on_event(lambda e: e.kind == "mark" and told.append((e.tag, e.number)))
+        trainer.fit(batches, epochs=2)
+    assert told == [("step", number) for number in range(4)]

@@ -75,6 +75,7 @@ UNTRIED: dict[str, str] = {
     "mem.current_cause": "takes no arguments",
     "mem.current_tag": "takes no arguments",
     "mem.DeviceMemory": "an interface of devices",
+    "mem.limit": "in effect only within a block; the tests of fl-memory try it",
     "mem.mark": "any name, and a number that observers are told",
     "mem.tagged": "a tag is any object",
     "mem.Event": "what observers are told",

@@ -34,7 +34,7 @@ from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.plugins import Registry
-from fl_memory.selection import REGISTRY, available, current, get, mark, use
+from fl_memory.selection import REGISTRY, available, current, get, limit, mark, use
 from fl_memory.stats import Stats
 from fl_memory.tags import TAGS, current_tag, tagged
 
@@ -73,6 +73,7 @@ __all__ = [
     "device_memory",
     "free_after_fork",
     "get",
+    "limit",
     "mark",
     "register_device",
     "tagged",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from fl_memory.errors import OutOfMemoryError
 from fl_memory.stats import Stats
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ class Account:
     __slots__ = (
         "allocs",
         "frees",
+        "limit",
         "live_bytes",
         "memory",
         "native_allocs",
@@ -32,6 +34,8 @@ class Account:
 
     def __init__(self, memory: DeviceMemory) -> None:
         self.memory = memory
+        #: Bytes that may be reserved at most, beside the limit of the memory itself.
+        self.limit: int | None = None
         self.live_bytes = 0
         self.used_bytes = 0
         self.reserved_bytes = 0
@@ -42,6 +46,12 @@ class Account:
         self.frees = 0
         self.native_allocs = 0
         self.native_frees = 0
+
+    def allocate(self, nbytes: int, alignment: int) -> int:
+        """Native memory within the limit; see ``DeviceMemory.allocate``."""
+        if self.limit is not None and self.reserved_bytes + nbytes > self.limit:
+            raise OutOfMemoryError(nbytes, self.memory.device, limit=self.limit)
+        return self.memory.allocate(nbytes, alignment)
 
     def largest_free_chunk(self) -> int:
         """Bytes of the largest chunk that is cached in one piece; override where chunks are kept.

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any, Generic
 from fl_memory.account import Account, AnyAccount
 from fl_memory.argument_checks import ALIGNMENTS, checked_size, foreign_block
 from fl_memory.block import Block
+from fl_memory.block_use import BlockUse
 from fl_memory.device import device_memory
 from fl_memory.errors import OutOfMemoryError
-from fl_memory.event_queue import EventQueue
-from fl_memory.events import Event, free_event, native_event
+from fl_memory.events import Event, block_event, native_event
+from fl_memory.exhaustion import explained
 from fl_memory.manager import SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.stats import Stats
 
@@ -43,7 +44,7 @@ class _Direct:
 _DIRECT = _Direct()
 
 
-class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
+class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
     """A manager of which only the policy is missing."""
 
     def __init__(self, *memories: DeviceMemory, small_bytes: int = SMALL_BYTES) -> None:
@@ -51,7 +52,8 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
         self.small_bytes = small_bytes
         super().__init__()
         self._numbers = count(1)
-        self._pending: deque[tuple[AnyAccount, Event, Any]] = deque()
+        #: (account, event, handle, work of other streams that must be done first or None)
+        self._pending: deque[tuple[AnyAccount, Event, Any, list[Any] | None]] = deque()
         self._accounts: dict[str, AnyAccount] = {}
         for memory in memories:
             self._accounts[memory.device] = self.open(memory)
@@ -118,7 +120,7 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
     def device_allocate(
         self, account: AnyAccount, nbytes: int, alignment: int, least: int | None = None
     ) -> tuple[int, int]:
-        """(address, size) of fresh memory from the device, for the three methods of the policy.
+        """(address, size) of fresh memory, for ``allocate_chunk`` and ``preallocate``.
 
         nbytes: at least 1. When the device refuses, cached memory is released and the request
         repeated once. After that ``least`` bytes are tried, if given. So size is ``nbytes`` or
@@ -126,17 +128,17 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
         """
         memory = account.memory
         try:
-            address = memory.allocate(nbytes, alignment)
+            address = account.allocate(nbytes, alignment)
         except OutOfMemoryError:
-            self._apply_pending()
+            self._apply_pending(wait=True)
             self.trim(account)
             try:
-                address = memory.allocate(nbytes, alignment)
+                address = account.allocate(nbytes, alignment)
             except OutOfMemoryError:
                 if least is None or least >= nbytes:
                     raise
                 nbytes = least
-                address = memory.allocate(nbytes, alignment)
+                address = account.allocate(nbytes, alignment)
         account.native_allocs += 1
         account.reserved_bytes += nbytes
         account.peak_reserved_bytes = max(account.peak_reserved_bytes, account.reserved_bytes)
@@ -215,7 +217,7 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
 
     def free(self, block: Block) -> None:
         if block.manager is not self:
-            raise foreign_block(block, self)
+            raise foreign_block("free", block, self)
         address = block.address
         try:  # `block.retire()`, written out because every tensor passes here
             handle = block._handle
@@ -225,6 +227,9 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
             raise
         block.address = 0
         account = self._accounts[block.device]
+        if self._other_streams and (work := self._work_on(block, account.memory)):
+            self._pending.append((account, block_event("free", address, block), handle, work))
+            return
         if self._lock.acquire(False):
             try:
                 if not self._busy:
@@ -236,7 +241,7 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
                         account.live_bytes -= block.nbytes
                         account.used_bytes -= block.capacity
                         if self._observers:
-                            self._undelivered.append(free_event(address, block))
+                            self._undelivered.append(block_event("free", address, block))
                         if handle is _DIRECT:
                             self.device_free(account, address, block.capacity)
                         else:
@@ -249,11 +254,13 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
             finally:
                 self._lock.release()
         # An operation is running, perhaps in this very thread: do not wait.
-        self._pending.append((account, free_event(address, block), handle))
+        self._pending.append((account, block_event("free", address, block), handle, None))
 
     def release_cached(self) -> int:
         released = 0
         with self.locked() as accounts:
+            if accounts:
+                self._apply_pending(wait=True)
             for device, account in list(accounts.items()):
                 got = self.trim(account)
                 released += got
@@ -279,8 +286,13 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
 
     def mark(self, name: str, number: int = 0) -> None:
         if self._observers:
-            with self.locked():
-                self._undelivered.append(Event("mark", 0, 0, "", tag=name, number=number))
+            self._tell(Event("mark", 0, 0, "", tag=name, number=number))
+
+    def set_limit(self, nbytes: int | None, *, device: str = "cpu") -> int | None:
+        account = self._accounts.get(device) or self._account(device)
+        before = account.limit
+        account.limit = None if nbytes is None else checked_size(nbytes, 1)
+        return before
 
     def stats(self, device: str | None = None) -> Stats:
         with self.locked():
@@ -317,37 +329,50 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
         account = self.open(device_memory(device))
         return self._accounts.setdefault(device, account)
 
-    def _apply_pending(self) -> None:
-        """Apply the pending operations; the caller holds the lock and has set ``_busy``."""
-        pending = self._pending
-        while pending:
-            account, event, handle = pending.popleft()
-            if event.kind == "alloc":  # told already
-                account.native_allocs += 1
-                account.reserved_bytes += event.capacity
-                account.allocs += 1
-                account.used_bytes += event.capacity
-                account.live_bytes += event.nbytes
-                for figure in ("reserved_bytes", "used_bytes", "live_bytes"):
-                    highest = max(getattr(account, figure), getattr(account, f"peak_{figure}"))
-                    setattr(account, f"peak_{figure}", highest)
-                continue
-            if self._observers:
-                self._undelivered.append(event)
-            account.frees += 1
-            account.live_bytes -= event.nbytes
-            account.used_bytes -= event.capacity
-            if handle is _DIRECT:
-                self.device_free(account, event.address, event.capacity)
-            else:
-                self.free_chunk(account, event.address, event.capacity, handle)
+    def _apply_pending(self, wait: bool = False) -> None:
+        """Apply the pending operations; the caller holds the lock and has set ``_busy``. With
+        ``wait``, wait for the streams that work on freed blocks; else these go on pending."""
+        pending, working = self._pending, []
+        try:
+            while pending:
+                account, event, handle, work = entry = pending.popleft()
+                if work and not all(account.memory.is_complete(w, wait) for w in work):
+                    working.append(entry)
+                elif event.kind == "alloc":
+                    self._count_direct(account, event)
+                else:
+                    self._apply_free(account, event, handle)
+        finally:
+            pending.extend(working)
+
+    def _count_direct(self, account: AnyAccount, event: Event) -> None:
+        # Observers were told when it happened.
+        account.native_allocs += 1
+        account.reserved_bytes += event.capacity
+        account.allocs += 1
+        account.used_bytes += event.capacity
+        account.live_bytes += event.nbytes
+        for figure in ("reserved_bytes", "used_bytes", "live_bytes"):
+            highest = max(getattr(account, figure), getattr(account, f"peak_{figure}"))
+            setattr(account, f"peak_{figure}", highest)
+
+    def _apply_free(self, account: AnyAccount, event: Event, handle: Any) -> None:
+        if self._observers:
+            self._undelivered.append(event)
+        account.frees += 1
+        account.live_bytes -= event.nbytes
+        account.used_bytes -= event.capacity
+        if handle is _DIRECT:
+            self.device_free(account, event.address, event.capacity)
+        else:
+            self.free_chunk(account, event.address, event.capacity, handle)
 
     def _alloc_directly(
         self, account: AnyAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> Block:
         memory, capacity = account.memory, nbytes or 1
         try:
-            address = memory.allocate(capacity, alignment)
+            address = account.allocate(capacity, alignment)
         except OutOfMemoryError as error:
             failure = self._out_of_memory(error, account, nbytes, alignment, stream, tag)
             self._notify_observers()
@@ -356,7 +381,7 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
         event = Event(
             "alloc", address, nbytes, memory.device, stream, tag, number, capacity, alignment
         )
-        self._pending.append((account, event, None))
+        self._pending.append((account, event, None, None))
         block = Block(address, nbytes, capacity, memory.device, self, tag, stream, _DIRECT, number)
         if self._observers:
             self._undelivered.append(
@@ -380,11 +405,4 @@ class AccountingManager(EventQueue, MemoryManager, Generic[AnyAccount]):
             self._undelivered.append(
                 Event("out_of_memory", 0, nbytes, device, stream, tag, alignment=alignment)
             )
-        return OutOfMemoryError(
-            nbytes,
-            device,
-            live_bytes=account.live_bytes,
-            cached_bytes=account.reserved_bytes - account.used_bytes,
-            limit=error.limit if error.limit is not None else account.memory.capacity(),
-            hint=error.hint,
-        )
+        return explained(error, nbytes, account, self)

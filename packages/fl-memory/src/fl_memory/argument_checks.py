@@ -34,10 +34,10 @@ def checked_size(nbytes: object, alignment: object) -> int:
     return size
 
 
-def foreign_block(block: Block, manager: MemoryManager) -> BlockError:
+def foreign_block(what: str, block: Block, manager: MemoryManager) -> BlockError:
     """The error for a block that is brought to the wrong manager."""
     home = getattr(block.manager, "name", "") or type(block.manager).__name__
     return WrongManagerError(
-        f"[free] block of {block.nbytes} bytes was made by manager {home!r}, not by this "
-        f"{manager.name!r}; call block.free(), it knows the way home"
+        f"[{what}] block of {block.nbytes} bytes was made by manager {home!r}, not by this "
+        f"{manager.name!r}; ask block.manager, as block.free() does"
     )

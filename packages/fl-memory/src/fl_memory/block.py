@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from sys import is_finalizing
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fl_memory.errors import DeviceError, DoubleFreeError, UseAfterFreeError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
 
 class BlockManager(Protocol):
@@ -17,6 +18,12 @@ class BlockManager(Protocol):
     name: str
 
     def free(self, block: Block) -> None: ...
+
+    def touch(self, block: Block) -> None: ...
+
+    def pin(self, block: Block) -> None: ...
+
+    def unpin(self, block: Block) -> None: ...
 
 
 class Block:
@@ -87,6 +94,22 @@ class Block:
     def free(self) -> None:
         """Send the block home now: short for ``block.manager.free(block)``."""
         self.manager.free(self)
+
+    def touch(self) -> None:
+        """Say that the bytes will be read or written next: a hint for managers that swap."""
+        self.manager.touch(self)
+
+    @contextmanager
+    def pinned(self) -> Iterator[Block]:
+        """Within ``with block.pinned():`` the bytes stay in the memory of the device.
+
+        For native code that cannot fetch them again: on devices without page faults.
+        """
+        self.manager.pin(self)
+        try:
+            yield self
+        finally:
+            self.manager.unpin(self)
 
     def retire(self) -> Any:
         """For managers: claim the end of this block's life; returns the ``handle`` it carried.

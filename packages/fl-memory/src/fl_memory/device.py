@@ -1,4 +1,8 @@
-"""The native memory of each device: "cpu" is built in, other packages register theirs."""
+"""The native memory of each device: "cpu" is built in, other packages bring theirs.
+
+A package offers a class in the entry-point group ``fl.memory.device.v1``, under the kind of device
+("cuda" for "cuda:0"), or calls ``register_device``. It is imported when the device is first used.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,23 @@ from typing import TYPE_CHECKING
 
 from fl_memory.errors import DeviceError
 from fl_memory.forks import free_after_fork
+from fl_memory.manager import HOST, DeviceMemory
+from fl_memory.plugins import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fl_memory.manager import DeviceMemory
+__all__ = ["DEVICES", "device_memory", "register_device"]
+
+#: Device memories by the kind of device.
+DEVICES = Registry(
+    group="fl.memory.device.v1",
+    what="device memory",
+    host=HOST,
+    host_package="fl-memory",
+    base=DeviceMemory,
+    builtins={"cpu": "fl_memory.host:HostMemory"},
+)
 
 _factories: dict[str, Callable[[str], DeviceMemory]] = {}
 _memories: dict[str, DeviceMemory] = {}
@@ -34,7 +50,11 @@ def register_device(kind: str, factory: Callable[[str], DeviceMemory]) -> None:
 
 
 def device_memory(device: str) -> DeviceMemory:
-    """The process's one native memory of ``device``; DeviceError when nobody registered it."""
+    """The process's one native memory of ``device``.
+
+    Raises DeviceError when no package brings it or there is no such device, PluginError and
+    ContractError when the package is broken.
+    """
     if not isinstance(device, str):
         raise DeviceError(f"device {device!r}: expected a name, such as 'cpu' or 'cuda:0'")
     found = _memories.get(device)
@@ -43,16 +63,15 @@ def device_memory(device: str) -> DeviceMemory:
     kind = device.partition(":")[0]
     with _lock:
         factory = _factories.get(kind)
-    if factory is None and device == "cpu":
-        from fl_memory.host import HostMemory
-
-        factory = HostMemory.for_device
     if factory is None:
-        known = ", ".join(sorted({"cpu", *_factories}))
-        raise DeviceError(
-            f"[alloc] no memory for device {device!r}; known kinds: {known}; the package that "
-            f"drives a device announces it with fl_memory.register_device(kind, factory)"
-        )
+        if device != "cpu" and kind not in DEVICES.names():  # which reads metadata
+            known = ", ".join(sorted({*DEVICES.names(), *_factories}))
+            raise DeviceError(
+                f"[alloc] no memory for device {device!r}; known kinds: {known}; the package that "
+                f"drives a device offers a class in the entry-point group {DEVICES.group!r}, or "
+                f"calls fl_memory.register_device(kind, factory)"
+            )
+        factory = DEVICES.load(kind).for_device
     made = factory(device)
     with _lock:
         return _memories.setdefault(device, made)

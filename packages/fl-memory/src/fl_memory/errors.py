@@ -30,7 +30,8 @@ class MissingError(FlError, ModuleNotFoundError):
 
 
 class AllocationError(FlError, ValueError):
-    """A request that no manager can honour: negative size, alignment that is no power of two."""
+    """A request that no manager can honour: negative size, alignment that is no power of two; or a
+    limit or an advice that makes no sense."""
 
 
 class DeviceError(FlError, ValueError):
@@ -60,8 +61,13 @@ class TraceError(FlError, ValueError):
 class OutOfMemoryError(FlError, MemoryError):
     """Device memory or an explicit limit is exhausted.
 
-    ``requested``, ``device``, ``live_bytes``, ``cached_bytes`` and ``limit`` (None: unknown) carry
-    the figures of the message; a manager fills in what its device memory cannot know.
+    The attributes carry the figures of the message; None where nobody knows. A manager fills in
+    what its device memory cannot know.
+
+    * ``requested``, ``device``: the request; ``limit``: bytes that there may be at most;
+    * ``live_bytes``, ``cached_bytes``, ``largest_free_chunk``: as in ``Stats``;
+    * ``holders``: the tags with most live bytes, as (tag, bytes, number of blocks);
+    * ``hint``: what to try.
     """
 
     def __init__(
@@ -71,14 +77,19 @@ class OutOfMemoryError(FlError, MemoryError):
         *,
         live_bytes: int | None = None,
         cached_bytes: int | None = None,
+        largest_free_chunk: int | None = None,
         limit: int | None = None,
-        hint: str = "free tensors, use smaller batches, or raise the limit",
+        holders: tuple[tuple[object, int, int], ...] = (),
+        hint: str = "free tensors, use smaller batches, recompute instead of saving for the "
+        "backward pass, or raise the limit",
     ) -> None:
         self.requested = requested
         self.device = device
         self.live_bytes = live_bytes
         self.cached_bytes = cached_bytes
+        self.largest_free_chunk = largest_free_chunk
         self.limit = limit
+        self.holders = holders
         self.hint = hint
         super().__init__(requested, device)
 
@@ -88,9 +99,18 @@ class OutOfMemoryError(FlError, MemoryError):
             for name, value in (
                 ("live", self.live_bytes),
                 ("cached", self.cached_bytes),
+                ("largest free chunk", self.largest_free_chunk),
                 ("limit", self.limit),
             )
             if value is not None
         ]
         held = f" ({', '.join(figures)})" if figures else ""
-        return f"[alloc] {self.requested} bytes on {self.device}: out of memory{held}; {self.hint}"
+        holders = [
+            f"{'untagged' if tag is None else tag} {nbytes} bytes in {blocks} blocks"
+            for tag, nbytes, blocks in self.holders
+        ]
+        most = f"; most is held as {', '.join(holders)}" if holders else ""
+        return (
+            f"[alloc] {self.requested} bytes on {self.device}: out of memory{held}{most}; "
+            f"{self.hint}"
+        )

@@ -48,6 +48,13 @@ class EventQueue:
 
         return remove
 
+    def _tell(self, event: Event) -> None:
+        """Tell ``event`` now, or at the end of the step in the middle of which this is called."""
+        with self._lock:
+            self._undelivered.append(event)
+            if not self._busy:
+                self._notify_observers()
+
     def _notify_observers(self) -> None:
         """Tell the observers everything; called with the lock held and the figures consistent.
 
@@ -62,13 +69,13 @@ class EventQueue:
             while self._undelivered:
                 told = self._undelivered.popleft()
                 if not isinstance(told, Event):
-                    first = first or told
+                    first = told if first is None else first
                     continue
                 for observer in self._observers:
                     try:
                         observer(told)
                     except BaseException as error:
-                        first = first or error
+                        first = error if first is None else first
         finally:
             self._delivering = False
         if first is not None:

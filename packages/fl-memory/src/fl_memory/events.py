@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fl_memory.causes import Cause
     from fl_memory.manager import DeviceMemory
 
-__all__ = ["Event", "free_event", "native_event"]
+__all__ = ["Event", "block_event", "native_event"]
 
 
 class Event:
@@ -31,10 +31,12 @@ class Event:
     | out_of_memory | before ``alloc`` raises | 0 | requested | 0 |
     | reserve_hint | before ``reserve_hint`` returns | 0 | hinted | taken from the device |
     | mark | before ``mark`` returns | 0 | 0 | 0 |
+    | touch, pin, unpin | before the call returns | of the block | requested | of the block |
 
-    Requests that an observer itself makes are told after it has returned. A ``free`` that found the
-    manager at work (in a finaliser, in another thread) is told by whoever works next; its
-    ``thread``, ``ns`` and ``cause`` are those of the call.
+    What is requested while an observer runs, by itself or by a finaliser, is told after it has
+    returned. A ``free`` that found the manager at work (in a finaliser, in another thread) is told
+    by whoever works next; its ``thread``, ``ns`` and ``cause`` are those of the call. So ``ns`` may
+    decrease from one event to the next.
     """
 
     KINDS = (
@@ -46,6 +48,9 @@ class Event:
         "out_of_memory",
         "reserve_hint",
         "mark",
+        "touch",
+        "pin",
+        "unpin",
     )
     __slots__ = (
         "address",
@@ -121,10 +126,10 @@ class Event:
         )
 
 
-def free_event(address: int, block: Block) -> Event:
-    """The event of a block's end; ``address`` is what it was."""
+def block_event(kind: str, address: int, block: Block) -> Event:
+    """The event of a block; ``address`` is what it is, or was."""
     b = block
-    return Event("free", address, b.nbytes, b.device, b.stream, b.tag, b.number, b.capacity)
+    return Event(kind, address, b.nbytes, b.device, b.stream, b.tag, b.number, b.capacity)
 
 
 def native_event(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
+from mmap import PAGESIZE
 
-from fl_memory.errors import AllocationError, OutOfMemoryError
+from fl_memory.cgroups import memory_limit
+from fl_memory.errors import AllocationError, DeviceError, OutOfMemoryError
 from fl_memory.forks import free_after_fork
-from fl_memory.manager import DeviceMemory
+from fl_memory.manager import ADVICE, DeviceMemory
 
 __all__ = ["HostMemory"]
 
@@ -17,6 +20,8 @@ __all__ = ["HostMemory"]
 _LARGE = 4 << 20
 _HUGE_PAGE = 2 << 20
 _MADV_HUGEPAGE = 14
+#: MADV_WILLNEED, MADV_COLD, MADV_DONTNEED of <sys/mman.h>.
+_MADVISE = {"willneed": 3, "cold": 20, "free": 4}
 
 if sys.platform == "win32":
     _c = ctypes.CDLL("msvcrt", use_errno=True)
@@ -60,6 +65,8 @@ class HostMemory(DeviceMemory):
     A limit makes out-of-memory behaviour testable and keeps a process within its share.
     """
 
+    CONTRACT = (1, 0)
+
     def __init__(self, limit: int | None = None, device: str = "cpu") -> None:
         if limit is not None and limit < 0:
             raise AllocationError(f"limit of {limit} bytes; give a number >= 0, or None for none")
@@ -71,8 +78,10 @@ class HostMemory(DeviceMemory):
 
     @classmethod
     def for_device(cls, device: str) -> HostMemory:
-        """The factory behind ``device_memory("cpu")``."""
-        return cls(device=device)
+        """The host's memory; DeviceError unless ``device`` is "cpu"."""
+        if device != "cpu":
+            raise DeviceError(f"no device {device!r}: all memory of the host is 'cpu'")
+        return cls()
 
     def allocate(self, nbytes: int, alignment: int) -> int:
         if self.limit is not None:
@@ -96,4 +105,24 @@ class HostMemory(DeviceMemory):
                 self._out -= nbytes
 
     def capacity(self) -> int | None:
-        return self.limit
+        """``limit``, or else the memory of the machine, or of the control group if that is less.
+        None where the system does not say."""
+        if self.limit is not None:
+            return self.limit
+        try:
+            machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, OSError, ValueError):
+            return None
+        return min(machine, memory_limit() or machine) if machine > 0 else None
+
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        """Linux: "willneed" reads swapped pages ahead, "cold" makes pages the first to be swapped
+        out when memory is short, "free" gives them back at once; they read as zeros then. False on
+        other systems, and where the kernel does not know the advice."""
+        if advice not in ADVICE:
+            raise AllocationError(f"advise({advice!r}): one of {', '.join(map(repr, ADVICE))}")
+        if sys.platform != "linux":
+            return False
+        begin, end = -(-address // PAGESIZE) * PAGESIZE, (address + nbytes) // PAGESIZE * PAGESIZE
+        # Memory of the C library is anonymous: "cold" must not be MADV_DONTNEED, which loses bytes.
+        return end > begin and _madvise(begin, end - begin, _MADVISE[advice]) == 0

@@ -13,10 +13,11 @@ statistics, events, threads, finalisers and misuse are dealt with there. Derivin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fl_memory.block import Block
 from fl_memory.contract import Version
+from fl_memory.errors import AllocationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from fl_memory.events import Event
     from fl_memory.stats import Stats
 
-__all__ = ["DeviceMemory", "HOST", "MemoryManager", "SMALL_BYTES"]
+__all__ = ["ADVICE", "DeviceMemory", "HOST", "MemoryManager", "SMALL_BYTES"]
 
 #: The memory contract this distribution hosts.
 HOST = Version(1, 0)
@@ -32,11 +33,16 @@ HOST = Version(1, 0)
 #: The default of ``MemoryManager.small_bytes``: smaller results may come from the runtime.
 SMALL_BYTES = 4096
 
+#: What ``DeviceMemory.advise`` may be told.
+ADVICE = ("willneed", "cold", "free")
+
 
 class DeviceMemory(ABC):
-    """The native memory of one device."""
+    """The native memory of one device. Safe to use from any thread."""
 
-    #: "cpu", "cuda:0"
+    CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
+
+    #: "cpu", "cuda:0".
     device: str = "cpu"
 
     @abstractmethod
@@ -53,6 +59,36 @@ class DeviceMemory(ABC):
     @abstractmethod
     def capacity(self) -> int | None:
         """Bytes that may be allocated at most, None when unknown or unlimited."""
+
+    # -------------------------------------------------------------- you may write
+
+    @classmethod
+    def for_device(cls, device: str) -> DeviceMemory:
+        """The memory of ``device``, such as "cuda:1": what ``device_memory`` calls; ``cls(device)``
+        by default. DeviceError when there is no such device."""
+        return cls(device)  # type: ignore[call-arg]
+
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        """Say what will happen to a part of the memory; whether the advice was followed.
+
+        * "willneed": it will be read or written soon; bring it into the memory of the device;
+        * "cold": it will not, for a while; it may leave that memory. Its bytes are kept;
+        * "free": its bytes are not needed any more, and may be lost. It stays allocated.
+
+        A hint that does nothing by default. Only pages that lie whole in the range are affected.
+        Raises AllocationError for another advice.
+        """
+        return False
+
+    def record_event(self, stream: Hashable) -> Any:
+        """A mark at the end of the present work of ``stream``, for ``is_complete``; None, as by
+        default, where work is done when a call returns."""
+        return None
+
+    def is_complete(self, event: Any, wait: bool = False) -> bool:
+        """Whether the work before ``event``, of ``record_event``, is done; with ``wait``, wait for
+        it."""
+        return True
 
 
 class MemoryManager(ABC):
@@ -129,6 +165,30 @@ class MemoryManager(ABC):
         Backends give it before they run a plan whose peak they know.
         """
         return 0
+
+    def set_limit(self, nbytes: int | None, *, device: str = "cpu") -> int | None:
+        """Take at most ``nbytes`` bytes from the device, None for no limit; the limit before.
+
+        What was taken already stays. Programs use ``with fl_memory.limit(nbytes):``. Raises
+        AllocationError for a negative number, and where a manager cannot limit itself.
+        """
+        raise AllocationError(
+            f"manager {self.name!r} has no limit; limit its device memory instead"
+        )
+
+    def touch(self, block: Block) -> None:  # noqa: B027 - nobody has to
+        """Hear that ``block`` will be read or written next; by default do nothing."""
+
+    def pin(self, block: Block) -> None:  # noqa: B027 - nobody has to
+        """Keep the bytes of ``block`` in the memory of the device until ``unpin``, which is called
+        as often; by default do nothing."""
+
+    def unpin(self, block: Block) -> None:  # noqa: B027 - nobody has to
+        """Take back one ``pin``."""
+
+    def record_stream(self, block: Block, stream: Hashable) -> None:  # noqa: B027 - nobody has to
+        """Hear that ``stream``, too, works on ``block``. When the block is freed, its memory is
+        not lent again before that work is done. By default do nothing."""
 
     def mark(self, name: str, number: int = 0) -> None:  # noqa: B027 - nobody has to
         """Hear that the program reached a point, such as ("step", 12); by default do nothing.

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-__all__ = ["REGISTRY", "always_small", "available", "current", "get", "mark", "on_use", "use"]
+__all__ = [
+    "REGISTRY", "always_small", "available", "current", "get", "limit", "mark", "on_use", "use",
+]  # fmt: skip
 
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
 REGISTRY = Registry(
@@ -172,6 +174,38 @@ class use:
         trace: TracebackType | None,
     ) -> None:
         _scoped.reset(self._tokens.pop())
+
+
+class limit:
+    """Within ``with limit(nbytes):`` the current manager holds at most ``nbytes`` of the device.
+
+    Cached memory counts: what is over the limit is released at the beginning where possible. A
+    request beyond the limit raises OutOfMemoryError; blocks that are live already stay. The limit
+    is the manager's, so it also binds other threads, and it ends with the block.
+
+    Raises AllocationError for a negative number, and where the manager cannot limit itself.
+    """
+
+    __slots__ = ("_before", "device", "manager", "nbytes")
+
+    def __init__(self, nbytes: int, *, device: str = "cpu") -> None:
+        self.nbytes = nbytes
+        self.device = device
+
+    def __enter__(self) -> MemoryManager:
+        self.manager = current()
+        self._before = self.manager.set_limit(self.nbytes, device=self.device)
+        if self.manager.stats(self.device).reserved_bytes > self.nbytes:
+            self.manager.release_cached()
+        return self.manager
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.manager.set_limit(self._before, device=self.device)
 
 
 def _from_environment() -> MemoryManager:

@@ -22,6 +22,7 @@ COMMANDS = {
     "plot": "pictures of a trace",
     "export": "a trace for Perfetto or Chrome's about:tracing",
     "generate": "a synthetic trace",
+    "info": "the installed managers and device memories",
 }
 
 

@@ -13,34 +13,38 @@ from typing import Any
 
 from fl_memory.contract.tables import cell, is_member, table
 
-__all__ = ["card", "first_sentence", "meanings", "whole"]
+__all__ = ["card", "meanings", "whole"]
 
 _KINDS = {"required": "Required", "derived": "Derived", "optional": "Optional"}
 
 
-def first_sentence(doc: str | None) -> str:
-    """The first sentence of a docstring, as one line of Markdown."""
-    paragraph = " ".join(inspect.cleandoc(doc or "").split("\n\n")[0].split())
-    return re.split(r"(?<=[^.\s]\.)\s", paragraph)[0].rstrip(":").replace("``", "`")
-
-
 def whole(doc: str | None) -> str:
-    """A docstring as one line of Markdown."""
-    return " ".join(inspect.cleandoc(doc or "").split()).replace("``", "`")
+    """A docstring as one line of Markdown, with breaks between paragraphs and before list items."""
+    text = inspect.cleandoc(doc or "").replace("``", "`")
+    parts = re.split(r"\n\n+|\n(?=\* )", text)
+    return "<br>".join(" ".join(part.split()) for part in parts if part)
 
 
 def meanings(classes: Iterable[type]) -> dict[str, str]:
     """``{"Block": ..., "Block.view": ...}``: what the classes of a contract and their members say
-    of themselves."""
+    of themselves. A method without a docstring refers to that of the base class."""
     found = {}
     for cls in classes:
-        found[cls.__name__] = first_sentence(vars(cls).get("__doc__"))
+        found[cls.__name__] = inspect.cleandoc(vars(cls).get("__doc__") or "").replace("``", "`")
         for name, member in vars(cls).items():
             if callable(member) or isinstance(member, (property, classmethod, staticmethod)):
-                found[f"{cls.__name__}.{name}"] = first_sentence(getattr(member, "__doc__", ""))
+                said = whole(getattr(member, "__doc__", "")) or _inherited(cls, name)
+                found[f"{cls.__name__}.{name}"] = said
         for name, words in _comments(cls):
-            found[f"{cls.__name__}.{name}"] = first_sentence(words)
+            found[f"{cls.__name__}.{name}"] = whole(words)
     return found
+
+
+def _inherited(cls: type, name: str) -> str:
+    for base in cls.__mro__[1:-1]:
+        if getattr(vars(base).get(name), "__doc__", None):
+            return f"As `{base.__name__}.{name}`."
+    return ""
 
 
 def _comments(cls: type) -> Iterator[tuple[str, str]]:
@@ -94,7 +98,8 @@ def _members(title: str, members: Mapping[str, Any], says: Mapping[str, str]) ->
     rows = (
         (
             f"`{name}`",
-            "you write it" if member.get("required") else member["kind"],
+            ("you write it" if member.get("required") else member["kind"])
+            + (", provisional" if member.get("provisional") else ""),
             f"`{cell(member.get('signature') or member.get('type') or '')}`".replace("``", ""),
             cell(says.get(f"{title}.{name}", "")),
         )

@@ -70,7 +70,8 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changes:
     """The differences between two pinned contracts (as ``read`` gives them).
 
     A minor version may add members that nobody has to write; operations among them say the version
-    in ``since``. It may not remove, change, or require anything. A draft may become anything as
+    in ``since``. It may not remove, change, or require anything, except that a provisional member
+    may be removed, changed, or made final. A draft may become anything as
     long as its number stays. Raises ContractError for two different contracts and for an older
     ``new``.
     """
@@ -84,11 +85,15 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changes:
     for place in sorted(left.keys() | right.keys()):
         if place not in right:
             kind, words, texts = "removed", f"{before} promises it", (_text(left[place]), "")
+            words = "" if _is_provisional(left[place]) else words
         elif place not in left:
             kind, words = "added", _objection_to_new(right[place], after)
             texts = "", _text(right[place])
         elif left[place] != right[place]:
             kind, words = "changed", f"{before} promises it as it was"
+            words = (
+                _objection_to_new(right[place], after) if _is_provisional(left[place]) else words
+            )
             texts = _differing(left[place], right[place])
         else:
             continue
@@ -98,6 +103,10 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Changes:
             words = ""
         entries.append(Change(kind, place, *texts, words))
     return Changes(str(new["contract"]), str(before), str(after), tuple(entries))
+
+
+def _is_provisional(member: Any) -> bool:
+    return isinstance(member, Mapping) and bool(member.get("provisional"))
 
 
 def _objection_to_new(member: Any, version: Version) -> str:

@@ -10,13 +10,13 @@ from fl_memory.accounting import AccountingManager
 from fl_memory.block import Block
 from fl_memory.causes import Cause, cause, current_cause
 from fl_memory.contract import manifest, signature_text
-from fl_memory.contract.cards import first_sentence, meanings
+from fl_memory.contract.cards import meanings, whole
 from fl_memory.contract.series import Contract
-from fl_memory.device import device_memory, register_device
+from fl_memory.device import DEVICES, device_memory, register_device
 from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
-from fl_memory.selection import available, current, get, mark, use
+from fl_memory.selection import REGISTRY, available, current, get, limit, mark, use
 from fl_memory.stats import Stats
 from fl_memory.tags import TAGS, current_tag, tagged
 
@@ -33,6 +33,17 @@ CLASSES = {
     Event: Event.__slots__,
     Cause: Cause._fields,
 }
+#: Members that only devices with streams use. They may change until they have run on one.
+PROVISIONAL = (
+    "Block.pinned",
+    "Block.stream",
+    "DeviceMemory.is_complete",
+    "DeviceMemory.record_event",
+    "Event.stream",
+    "MemoryManager.pin",
+    "MemoryManager.record_stream",
+    "MemoryManager.unpin",
+)
 #: What tensor backends, programs and layers above call.
 FUNCTIONS = (
     available,
@@ -43,6 +54,7 @@ FUNCTIONS = (
     device_memory,
     free_after_fork,
     get,
+    limit,
     mark,
     register_device,
     tagged,
@@ -56,7 +68,9 @@ def contract_manifest() -> dict[str, Any]:
         "memory",
         HOST,
         CLASSES,
-        group="fl.memory.v1",
+        provisional=PROVISIONAL,
+        group=REGISTRY.group,
+        device_group=DEVICES.group,
         event_kinds=list(Event.KINDS),
         tags=list(TAGS),
         small_bytes=SMALL_BYTES,
@@ -72,8 +86,12 @@ PINNED = Contract(
     folder=Path(__file__).resolve().parent.parent / "contracts",
     build=contract_manifest,
     says=lambda: {
+        "": (
+            "Provisional members, and the arguments `stream`, are used by devices with streams "
+            "only. They may change in a minor version until they have run on such a device."
+        ),
         **meanings(CLASSES),
-        **{f"functions.{f.__name__}": first_sentence(f.__doc__) for f in FUNCTIONS},
+        **{f"functions.{f.__name__}": whole(f.__doc__) for f in FUNCTIONS},
     },
     module="fl_memory.contract",
     number="HOST in fl_memory/manager.py",

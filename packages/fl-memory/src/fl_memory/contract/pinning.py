@@ -53,7 +53,9 @@ def signature_text(function: Callable[..., Any]) -> str:
 def _annotation_text(annotation: object) -> str:
     if isinstance(annotation, str):
         return annotation
-    return getattr(annotation, "__name__", None) or str(annotation)
+    # A NamedTuple has its annotations as forward references.
+    name = getattr(annotation, "__forward_arg__", None) or getattr(annotation, "__name__", None)
+    return name or str(annotation)
 
 
 def describe(cls: type, fields: Iterable[str] = (), apart: Container[str] = ()) -> dict[str, Any]:
@@ -89,12 +91,14 @@ def manifest(
     *,
     status: str = DRAFT,
     apart: Container[str] = (),
+    provisional: Iterable[str] = (),
     **sections: Any,
 ) -> dict[str, Any]:
     """What a contract promises, as data that can be written to JSON.
 
     name: "memory", "tensor", ...; classes: the classes of the contract, each with the data fields
-    that belong to it; apart: members that another section describes; sections: whatever else the
+    that belong to it; apart: members that another section describes; provisional: members, as
+    "Class.member", that a minor version may still change; sections: whatever else the
     contract pins (tables of operations, constants).
     """
     if status not in (DRAFT, FROZEN):
@@ -109,6 +113,11 @@ def manifest(
         body["classes"] = {
             cls.__name__: describe(cls, names, apart) for cls, names in classes.items()
         }
+    for place in provisional:
+        owner, _, member = place.partition(".")
+        if member not in body.get("classes", {}).get(owner, ()):
+            raise ContractError(f"provisional {place!r}: the contract has no such member")
+        body["classes"][owner][member]["provisional"] = True
     body["digest"] = digest(body)
     return body
 

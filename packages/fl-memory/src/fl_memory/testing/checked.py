@@ -172,6 +172,27 @@ class CheckedManager(AccountingManager[Account]):
         self.inner.mark(name, number)
         super().mark(name, number)
 
+    def set_limit(self, nbytes: int | None, *, device: str = "cpu") -> int | None:
+        return self.inner.set_limit(nbytes, device=device)
+
+    def touch(self, block: Block) -> None:
+        super().touch(block)
+        self.inner.touch(self._handles[block.address][0])
+
+    def pin(self, block: Block) -> None:
+        super().pin(block)
+        self.inner.pin(self._handles[block.address][0])
+
+    def unpin(self, block: Block) -> None:
+        super().unpin(block)
+        if not block.freed:
+            self.inner.unpin(self._handles[block.address][0])
+
+    def record_stream(self, block: Block, stream: Hashable) -> None:
+        # Its quarantine is on the host, which works for no stream: the inner manager waits.
+        self._check_live("record_stream", block)
+        self.inner.record_stream(self._handles[block.address][0], stream)
+
     def trim(self, account: Account) -> int:
         self._release_quarantine(0)
         released = self.inner.release_cached()

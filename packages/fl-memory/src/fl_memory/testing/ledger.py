@@ -19,6 +19,8 @@ class LedgerMemory(DeviceMemory):
     finaliser or another thread might strike; ``generation`` tells uses of an address apart.
     """
 
+    CONTRACT = (1, 0)
+
     def __init__(self, limit: int | None = None, device: str = "cpu") -> None:
         self.device = device
         self.inner = HostMemory(limit, device)
@@ -57,6 +59,11 @@ class LedgerMemory(DeviceMemory):
 
     def capacity(self) -> int | None:
         return self.inner.capacity()
+
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        if self.home_of(address, nbytes) is None:
+            raise BlockError(f"[advise] {nbytes} bytes at {hex(address)} were never given out")
+        return self.inner.advise(address, nbytes, advice)
 
     @property
     def bytes_out(self) -> int:

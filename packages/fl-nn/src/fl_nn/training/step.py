@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fl_tensor as ft
+from fl_memory import mark
 from fl_nn import distributed
 from fl_nn.errors import TrainingError
 from fl_nn.optim.precision import accumulation_dtype
@@ -48,6 +49,7 @@ def train_step(
     if not samples:
         raise TrainingError(f"[Trainer] no samples in {_place(trainer)}: leave empty batches out")
     states = [generator.state() for generator in generators]
+    mark("step", trainer.step)
     optimizer.zero_grad()
     trainer.figures, trainer.samples = {}, trainer.samples + samples
     loss, last = 0.0, None

@@ -43,6 +43,25 @@ def within(seconds: float, function: Callable[[], object]) -> None:
         raise failures[0]
 
 
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    """Run ``work(i)`` in ``count`` threads; raise the first failure."""
+    failures: list[BaseException] = []
+
+    def run(i: int) -> None:
+        try:
+            work(i)
+        except BaseException as error:  # carried to the caller's thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
 class Cycle:
     """A block in a reference cycle: only garbage collection can free it, at a time of its own."""
 
@@ -58,7 +77,7 @@ class ManagerSuite(Suite, official=True):
     what = "memory manager"
     host = HOST
     host_package = "fl-memory"
-    hooks = ("make",)
+    hooks = ("make", "exercise")
 
     manager: ClassVar[Any] = None
 
@@ -68,6 +87,12 @@ class ManagerSuite(Suite, official=True):
     def make(self, memory: LedgerMemory) -> MemoryManager:
         """A fresh manager that takes all its bytes from ``memory``."""
         return type(self).manager(memory)
+
+    def exercise(self, mm: MemoryManager) -> None:
+        """Bring ``mm`` into its next mode: called again and again between the requests of a test.
+
+        For managers that work in modes of their own. The suite itself sends ``mark("step", n)``.
+        """
 
     @pytest.fixture
     def memory(self) -> LedgerMemory:
@@ -104,21 +129,3 @@ class ManagerSuite(Suite, official=True):
         assert stats.native_allocs == memory.allocations
         assert stats.native_frees == memory.releases
         assert stats.peak_reserved_bytes >= stats.reserved_bytes
-
-    def in_threads(self, work: Callable[[int], None], count: int) -> None:
-        """Run ``work(i)`` in ``count`` threads; raise the first failure."""
-        failures: list[BaseException] = []
-
-        def run(i: int) -> None:
-            try:
-                work(i)
-            except BaseException as error:  # carried to the caller's thread
-                failures.append(error)
-
-        threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise failures[0]

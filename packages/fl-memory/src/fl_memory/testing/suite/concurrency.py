@@ -11,7 +11,7 @@ from fl_memory.block import Block
 from fl_memory.manager import MemoryManager
 from fl_memory.testing.kit import hide
 from fl_memory.testing.ledger import LedgerMemory, has_pattern, write_pattern
-from fl_memory.testing.suite.base import MIB, Cycle, ManagerSuite, within
+from fl_memory.testing.suite.base import MIB, Cycle, ManagerSuite, in_threads, within
 
 __tracebackhide__ = hide
 
@@ -30,6 +30,9 @@ class ConcurrencyTests(ManagerSuite, official=True):
                 block = mm.alloc(int(2 ** dice.uniform(3, 15)), tag=seed)
                 mark = seed * 1000 + step
                 write_pattern(block, mark)
+                if step % 50 == 25:
+                    mm.mark("step", step // 50)
+                    self.exercise(mm)
                 (handed_over if dice.random() < 0.3 else live).append((block, mark))
                 for source in (live, handed_over):
                     if len(source) > 10:
@@ -45,7 +48,7 @@ class ConcurrencyTests(ManagerSuite, official=True):
         switch = sys.getswitchinterval()
         sys.setswitchinterval(1e-5)
         try:
-            within(self.patience * 3, lambda: self.in_threads(work, 4))
+            within(self.patience * 3, lambda: in_threads(work, 4))
         finally:
             sys.setswitchinterval(switch)
         handed_over.clear()

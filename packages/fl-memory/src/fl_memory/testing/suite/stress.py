@@ -50,6 +50,9 @@ class StressTests(ManagerSuite, official=True):
                 if dice.random() < 0.5:
                     mm.free(block)
                 del block
+            if step % 20 == 10:
+                mm.mark("step", step // 20)
+                self.exercise(mm)
             if step % 100 == 0:
                 self.check_statistics(mm, books, memory)
         self.check_statistics(mm, books, memory)
@@ -64,7 +67,11 @@ class StressTests(ManagerSuite, official=True):
         assert mm.stats().reserved_bytes == 0
 
     def test_many_small_blocks(self, mm: MemoryManager) -> None:
-        blocks = [mm.alloc(i % 300) for i in range(4000)]
+        blocks = []
+        for i in range(4000):
+            if i % 1000 == 500:
+                self.exercise(mm)
+            blocks.append(mm.alloc(i % 300))
         self.assert_disjoint(blocks)
         assert mm.stats().live_blocks == 4000
         blocks.clear()
@@ -78,9 +85,37 @@ class StressTests(ManagerSuite, official=True):
             kept.pop(1)
             kept.append(mm.alloc(30_000))
 
-        for _ in range(60):  # a manager may hold freed blocks back for a while
+        for number in range(60):  # a manager may hold freed blocks back for a while
+            mm.mark("step", number)
             step()
         reserved = mm.stats().reserved_bytes
-        for _ in range(200):
+        for number in range(200):
+            mm.mark("step", 60 + number)
             step()
         assert mm.stats().reserved_bytes <= reserved
+
+    def test_equal_steps(self, mm: MemoryManager, memory: LedgerMemory) -> None:
+        """Steps that ask for the same, with one that does not: nothing overlaps, no byte is lost.
+
+        A manager that plans has a plan for these steps. The step that differs breaks it.
+        """
+        sizes = (100, 5000, 70_000, 1_300_000, 5000, 0, 3 * MIB, 64)
+        kept: list[Block] = []
+        for number in range(12):
+            mm.mark("step", number)
+            self.exercise(mm)
+            live: list[Block] = []
+            for i, nbytes in enumerate(sizes if number != 8 else sizes[::-1] + (12_345,)):
+                alignment = 64 if number < 6 or i % 2 else 1024
+                live.append(mm.alloc(nbytes, alignment=alignment, stream=None if i % 3 else "s"))
+                assert live[-1].address % alignment == 0
+                assert memory.home_of(live[-1].address, live[-1].capacity)
+                write_pattern(live[-1], number + i)
+                if i == 4:
+                    mm.free(live.pop(2))
+            self.assert_disjoint([*live, *kept])
+            kept = [live.pop(3)]
+        kept.clear()
+        live.clear()
+        mm.release_cached()
+        assert memory.bytes_out == 0
