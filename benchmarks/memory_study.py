@@ -63,6 +63,7 @@ MANAGERS: dict[str, traces.AnyManager] = {
     "arena": "arena",
     "planned": "planned",
 }
+HINTED, OFF_LINE = "caching, with hints", "planned off line"
 
 
 def train(name: str, backend: str, steps: int, tiny: bool) -> None:
@@ -105,9 +106,9 @@ def rows_of(name: str, backend: str, trace: traces.Trace) -> list[dict[str, Any]
     """The figures of all managers."""
     found = traces.compare(trace, MANAGERS, hints=False)
     if any(traces.KINDS[kind] == "reserve_hint" for kind in trace.columns["kind"]):
-        (hinted,) = traces.compare(trace, {"caching, with hints": "caching"})
+        (hinted,) = traces.compare(trace, {HINTED: "caching"})
         found.insert(2, hinted)
-    found += traces.compare(trace, {"planned off line": traces.planned_off_line(trace)})
+    found += traces.compare(trace, {OFF_LINE: traces.planned_off_line(trace)})
     return [
         {
             "model": name,
@@ -129,11 +130,24 @@ def tables(rows: list[dict[str, Any]]) -> str:
     """The tables of docs/memory-study.md: a line for each manager, a column for each trace."""
     columns = list(dict.fromkeys((row["model"], row["backend"]) for row in rows))
     cells = {(row["manager"], row["model"], row["backend"]): row for row in rows}
-    managers = list(dict.fromkeys(row["manager"] for row in rows))
+    order = ["system", "caching", HINTED, *list(MANAGERS)[2:], OFF_LINE]
+    limits = [name for name in order if "MiB" in name]
+
+    def waste(row: dict[str, Any]) -> str:
+        """The change of ``fits - 1`` against ``caching`` without a limit."""
+        plain = cells["caching", row["model"], row["backend"]]
+        if isinstance(row["fits"], str) or plain["fits"] == 1:
+            return ""
+        return f"{100 * (row['fits'] - plain['fits']) / (plain['fits'] - 1):+.0f}"
+
     found = []
-    for title, words in (("fits (over)", _needed), ("internal / external, %", _lost)):
+    for title, managers, words in (
+        ("fits (over)", order, _needed),
+        ("internal / external, %", order, _lost),
+        ("waste, %", limits, waste),
+    ):
         header = [title, *(f"{model} {backend}" for model, backend in columns)]
-        lines = [header, ["---"] * len(header)]
+        lines = [header, ["---", *["--:"] * len(columns)]]
         for manager in managers:
             known = [cells.get((manager, *column)) for column in columns]
             lines.append([manager, *("" if row is None else words(row) for row in known)])
