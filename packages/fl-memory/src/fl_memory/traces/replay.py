@@ -126,7 +126,7 @@ def replay(
         failure = error
     except BaseException:
         for block in blocks.values():
-            with suppress(BlockError):  # of a manager that has lost its way
+            with suppress(BlockError):  # of a manager with wrong addresses
                 served.free(block)
         raise
     for block in blocks.values():
