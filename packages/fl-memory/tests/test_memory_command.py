@@ -150,6 +150,7 @@ def test_sizes() -> None:
         2048,
         3 << 20,
     ]
+    assert size(str(2**60 + 1)) == 2**60 + 1
     for text in ("", "MiB", "-1", "3 apples", "1e9", "0x10"):
         with pytest.raises(ValueError, match="no size"):
             size(text)

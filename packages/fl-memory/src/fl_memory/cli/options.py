@@ -29,7 +29,8 @@ def size(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", text)
     if found is None or found[2].upper() not in _UNITS:
         raise ValueError(f"{text!r} is no size such as 4096, 24MiB or 1.5GiB")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    unit = _UNITS[found[2].upper()]
+    return int(float(found[1]) * unit) if "." in found[1] else int(found[1]) * unit
 
 
 def size_argument(text: str) -> int:
@@ -84,8 +85,8 @@ def add_managers(parser: argparse.ArgumentParser, default: Sequence[str]) -> Non
         nargs="+",
         default=list(default),
         metavar="NAME[,KEY=VALUE...]",
-        help="a registered manager or module:Class, with arguments such as limit=24MiB "
-        "(%(default)s)",
+        help="a registered manager or module:Class, with arguments of its constructor, as in "
+        "caching,split_limit=24MiB (%(default)s)",
     )
 
 

@@ -82,18 +82,16 @@ def _check(output: Path, program: str | None) -> None:
 
 def _choose(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     """Make the manager that was asked for the process's."""
-    made = manager = None
-    if given.manager is not None:
-        try:
-            made = manager_named(given.manager)
-        except argparse.ArgumentTypeError as error:
-            parser.error(str(error))
-        manager = made()
+    if given.manager is None and given.small_bytes is None:
+        return
+    try:
+        made = type(current()) if given.manager is None else manager_named(given.manager)
+    except argparse.ArgumentTypeError as error:
+        parser.error(str(error))
+    manager = made()
     if given.small_bytes is not None:
-        manager = manager or type(current())()
         manager.small_bytes = given.small_bytes
-    if manager is not None:
-        use(manager)
+    use(manager)
 
 
 def _run(command: list[str], as_module: bool) -> int:

@@ -33,10 +33,12 @@ def main(arguments: list[str]) -> int:
     for name, value in found.items():
         print(f"{name}: {value}")
     for name, rows in largest.items():
-        print()
-        print(
-            table([{name: row["name"] or "(none)", **_rest(row)} for row in rows] or [{name: ""}])
-        )
+        if rows:
+            columns = ("bytes", "share", "blocks")
+            shown = [
+                {name: row["name"] or "(none)", **{c: row[c] for c in columns}} for row in rows
+            ]
+            print(f"\n{table(shown)}")
     return 0
 
 
@@ -63,7 +65,3 @@ def allocated(trace: Trace, column: str, most: int) -> list[dict[str, Any]]:
 def _counts(trace: Trace) -> dict[str, int]:
     counts = Counter(trace.columns["kind"])
     return {name: counts[number] for number, name in enumerate(KINDS)}
-
-
-def _rest(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != "name"}
