@@ -19,7 +19,7 @@ PAGES += ["packages/*/*.md", "backends/*/*.md", "examples/*/*.md"]
 PICTURES = ["benchmarks/results/**/*.png"]
 #: Public modules, each with a page. A package exports what its `__init__.py` imports.
 MODULES = """
-    fl_memory fl_memory.contract fl_memory.testing
+    fl_memory fl_memory.contract fl_memory.testing fl_memory.traces fl_memory.plot
     fl_tensor fl_tensor.linalg fl_tensor.fft fl_tensor.random fl_tensor.extend
     fl_tensor.testing
     fl_jit

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fl_memory import selection
+from fl_memory import Account, AccountingManager, selection
 
 
 @pytest.fixture
@@ -54,3 +55,31 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
             sys.modules[module].__file__
         ):
             del sys.modules[module]
+
+
+@pytest.fixture
+def two_mib() -> type[AccountingManager[Account]]:
+    """A manager whose figures are easy to foresee: sizes in steps of 512 bytes, one after the other
+    in a buffer of 2 MiB."""
+
+    class TwoMiB(AccountingManager[Account]):
+        CONTRACT = (1, 0)
+        name = "two_mib"
+
+        def allocate_chunk(
+            self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+        ) -> tuple[int, int, None]:
+            if not account.native_allocs:
+                self.top, _ = self.device_allocate(account, 2 << 20, 4096)
+            address = self.top
+            size = max((nbytes + 511) & -512, 512)
+            self.top += size
+            return address, size, None
+
+        def free_chunk(self, account: Account, address: int, capacity: int, handle: Any) -> None:
+            pass
+
+        def trim(self, account: Account) -> int:
+            return 0
+
+    return TwoMiB

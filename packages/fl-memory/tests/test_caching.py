@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from fl_memory import Block
@@ -23,6 +25,19 @@ def mm(memory: LedgerMemory) -> CachingManager:
     return CachingManager(memory)
 
 
+#: Held by the program of the fixture ``large``.
+HELD = 320 * MIB
+
+
+@pytest.fixture
+def large(mm: CachingManager) -> Iterator[CachingManager]:
+    """The manager of a large program, whose buffers have their full size. The ledger has ``HELD``
+    bytes in one allocation."""
+    held = mm.alloc(HELD)
+    yield mm
+    del held
+
+
 @pytest.mark.parametrize(
     "nbytes, capacity, buffer",
     [
@@ -39,22 +54,34 @@ def mm(memory: LedgerMemory) -> CachingManager:
     ],
 )
 def test_sizes(
-    mm: CachingManager, memory: LedgerMemory, nbytes: int, capacity: int, buffer: int
+    large: CachingManager, memory: LedgerMemory, nbytes: int, capacity: int, buffer: int
 ) -> None:
-    block = mm.alloc(nbytes)
-    assert memory.bytes_out == buffer
+    block = large.alloc(nbytes)
+    assert memory.bytes_out == HELD + buffer
     # A remainder below 1 MiB stays with a large chunk; 11 MiB leave exactly 1 MiB, which is cut.
     assert block.capacity == capacity
     assert block.address % 512 == 0
+
+
+def test_buffers_grow_with_the_program(mm: CachingManager, memory: LedgerMemory) -> None:
+    """A small program must not hold a buffer that it hardly uses."""
+    blocks = [mm.alloc(1000)]
+    assert memory.bytes_out == 64 * KIB
+    blocks += [mm.alloc(100 * KIB) for _ in range(400)]
+    used = mm.stats().used_bytes
+    assert used <= memory.bytes_out <= 1.3 * used
+    before = memory.allocations
+    blocks += [mm.alloc(100 * KIB) for _ in range(400)]
+    assert memory.allocations - before < 40, "later buffers are larger"
 
 
 def test_small_remainder_of_a_large_chunk_stays_with_it(mm: CachingManager) -> None:
     assert mm.alloc(12 * MIB - 700 * KIB).capacity == 12 * MIB
 
 
-def test_blocks_share_a_buffer(mm: CachingManager, memory: LedgerMemory) -> None:
-    blocks = [mm.alloc(100 * KIB) for _ in range(20)]
-    assert memory.allocations == 1
+def test_blocks_share_a_buffer(large: CachingManager, memory: LedgerMemory) -> None:
+    blocks = [large.alloc(100 * KIB) for _ in range(20)]
+    assert memory.allocations == 2
     assert [b.address - a.address for a, b in zip(blocks, blocks[1:])] == [100 * KIB] * 19
 
 
@@ -81,29 +108,29 @@ def test_best_fit_and_coalescing(mm: CachingManager, memory: LedgerMemory, unit:
     assert memory.allocations == native and len(keep) == 3
 
 
-def test_neighbours_merge(mm: CachingManager, memory: LedgerMemory) -> None:
-    blocks = [mm.alloc(4 * MIB) for _ in range(5)]
+def test_neighbours_merge(large: CachingManager, memory: LedgerMemory) -> None:
+    blocks = [large.alloc(4 * MIB) for _ in range(5)]
     start = blocks[0].address
-    assert memory.allocations == 1
+    assert memory.allocations == 2
     for index in (1, 3, 2, 0, 4):
         blocks[index].free()
-    whole = mm.alloc(20 * MIB)
-    assert whole.address == start and memory.allocations == 1
+    whole = large.alloc(20 * MIB)
+    assert whole.address == start and memory.allocations == 2
 
 
 def test_small_chunks_merge_before_a_new_buffer_is_taken(
-    mm: CachingManager, memory: LedgerMemory
+    large: CachingManager, memory: LedgerMemory
 ) -> None:
-    blocks = [mm.alloc(64 * KIB) for _ in range(32)]  # exactly one buffer
+    blocks = [large.alloc(64 * KIB) for _ in range(32)]  # exactly one buffer
     blocks.clear()
-    whole = [mm.alloc(MIB), mm.alloc(MIB)]
-    assert memory.allocations == 1 and len(whole) == 2
+    whole = [large.alloc(MIB), large.alloc(MIB)]
+    assert memory.allocations == 2 and len(whole) == 2
 
 
-def test_small_and_large_pools_are_separate(mm: CachingManager, memory: LedgerMemory) -> None:
-    mm.alloc(4 * MIB).free()
-    small = mm.alloc(100)
-    assert memory.bytes_out == 22 * MIB and small.address
+def test_small_and_large_pools_are_separate(large: CachingManager, memory: LedgerMemory) -> None:
+    large.alloc(4 * MIB).free()
+    small = large.alloc(100)
+    assert memory.bytes_out == HELD + 22 * MIB and small.address
 
 
 def test_large_alignment_is_served_and_not_kept(mm: CachingManager, memory: LedgerMemory) -> None:

@@ -53,7 +53,7 @@ def test_wrong_manager(tmp_path: Path) -> None:
 
 def test_unknown_manager(tmp_path: Path) -> None:
     status, lines, errors = kit("nobody", cwd=tmp_path)
-    assert status == 2 and "caching, system" in errors
+    assert status == 2 and "buddy, caching, exact, planned, system" in errors
     assert lines == ["0 passed, 0 failed: no test ran, nobody cannot be loaded"]
 
 

@@ -90,7 +90,9 @@ def test_public_names_are_listed_and_importable() -> None:
 @pytest.mark.parametrize(
     "module",
     "buffers contract contract.cards contract.series forks host managers.caching managers.system "
-    "selection testing.command testing.kit".split(),
+    "selection testing.command testing.kit plot traces traces.addresses traces.chrome "
+    "traces.compare traces.file traces.plans traces.recorder traces.replay traces.synthetic "
+    "traces.timeline traces.trace".split(),
 )
 def test_public_modules_list_their_names(module: str) -> None:
     found = importlib.import_module(f"fl_memory.{module}")

@@ -38,7 +38,9 @@ def test_environment_names_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unknown_name_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FL_MEMORY_MANAGER", "sytsem")
-    with pytest.raises(mem.PluginError, match="FL_MEMORY_MANAGER='sytsem'.*caching, system"):
+    with pytest.raises(
+        mem.PluginError, match="FL_MEMORY_MANAGER='sytsem'.*caching, exact, planned, system"
+    ):
         mem.current()
 
 

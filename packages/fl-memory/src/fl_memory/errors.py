@@ -4,7 +4,8 @@ from __future__ import annotations
 
 __all__ = [
     "AllocationError", "BlockError", "ContractError", "DeviceError", "DoubleFreeError", "FlError",
-    "OutOfMemoryError", "PluginError", "UseAfterFreeError", "WrongManagerError",
+    "MissingError", "OutOfMemoryError", "PluginError", "TraceError", "UseAfterFreeError",
+    "WrongManagerError",
 ]  # fmt: skip
 
 
@@ -22,6 +23,10 @@ class ContractError(FlError, ImportError):
 
 class PluginError(FlError, LookupError):
     """A plug-in is unknown, offered twice, or cannot be imported."""
+
+
+class MissingError(FlError, ModuleNotFoundError):
+    """A package that an optional part takes, and that is not installed."""
 
 
 class AllocationError(FlError, ValueError):
@@ -47,6 +52,10 @@ class WrongManagerError(BlockError):
 
 class UseAfterFreeError(BlockError):
     """Memory was read or written after its block went home, or beyond its end."""
+
+
+class TraceError(FlError, ValueError):
+    """A trace of memory events is damaged, or its rows contradict one another."""
 
 
 class OutOfMemoryError(FlError, MemoryError):

@@ -16,9 +16,12 @@ from fl_memory.manager import HOST, MemoryManager
 from fl_memory.plugins import Registry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
-__all__ = ["REGISTRY", "always_small", "available", "current", "get", "limit", "mark", "use"]
+__all__ = [
+    "REGISTRY", "always_small", "available", "current", "get", "limit", "mark", "on_use", "use",
+]  # fmt: skip
 
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
 REGISTRY = Registry(
@@ -28,8 +31,13 @@ REGISTRY = Registry(
     host_package="fl-memory",
     base=MemoryManager,
     builtins={
-        "system": "fl_memory.managers.system:SystemManager",
+        "arena": "fl_memory.managers.arena:ArenaManager",
+        "best_fit": "fl_memory.managers.best_fit:BestFitManager",
+        "buddy": "fl_memory.managers.buddy:BuddyManager",
         "caching": "fl_memory.managers.caching:CachingManager",
+        "exact": "fl_memory.managers.exact:ExactManager",
+        "planned": "fl_memory.managers.planned:PlannedManager",
+        "system": "fl_memory.managers.system:SystemManager",
     },
 )
 
@@ -48,6 +56,7 @@ _lowest = sys.maxsize
 #: current manager for a smaller result. 0 until the process has a manager. Changes: read it as
 #: ``selection.always_small``.
 always_small = 0
+_listeners: tuple[Callable[[MemoryManager], object], ...] = ()
 
 
 def available() -> list[str]:
@@ -92,6 +101,24 @@ def mark(name: str, number: int = 0) -> None:
     current().mark(name, number)
 
 
+def on_use(listener: Callable[[MemoryManager], object]) -> Callable[[], None]:
+    """Call ``listener(manager)`` whenever a manager is chosen from now on, also one that has been
+    before; returns a function to stop that."""
+    global _listeners
+
+    def told(manager: MemoryManager) -> None:
+        listener(manager)
+
+    def remove() -> None:
+        global _listeners
+        with _lock:
+            _listeners = tuple(other for other in _listeners if other is not told)
+
+    with _lock:
+        _listeners = (*_listeners, told)
+    return remove
+
+
 def _choose(choices: tuple[tuple[MemoryManager, weakref.ref[use] | None], ...]) -> None:
     global _choices
     _choices = choices
@@ -103,6 +130,8 @@ def _note(manager: MemoryManager) -> None:
     global _lowest, always_small
     _lowest = min(_lowest, manager.small_bytes)
     always_small = _lowest if _choices else 0
+    for listener in _listeners:
+        listener(manager)
 
 
 class use:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fl_memory.errors import FlError as FlError
+from fl_memory.errors import MissingError as MissingError
 
 __all__ = [
     "ArgumentError", "AxisError", "BackendError", "CapabilityError", "ChainedAssignmentWarning",
@@ -49,10 +50,6 @@ class CapabilityError(BackendError):
 
 class LinAlgError(FlError, ValueError):
     """A matrix that the factorisation does not exist for."""
-
-
-class MissingError(FlError, ModuleNotFoundError):
-    """A package that an optional part takes, and that is not installed."""
 
 
 class NoDataError(BackendError):

@@ -15,6 +15,20 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
+MIB = 1 << 20
+#: The largest buffer that blocks of several sizes share.
+MAX_BUFFER = 20 * MIB
+BUFFER_ROUNDING = 64 << 10
+#: A new buffer takes this share of the memory that is held already. The last buffer may stay nearly
+#: empty: in a small program it must be small.
+BUFFER_SHARE = 16
+
+
+def buffer_size(size: int, reserved_bytes: int, most: int = MAX_BUFFER) -> int:
+    """Bytes of a new buffer for blocks of ``size`` bytes and others."""
+    wanted = max(size, min(reserved_bytes // BUFFER_SHARE, most))
+    return (wanted + BUFFER_ROUNDING - 1) // BUFFER_ROUNDING * BUFFER_ROUNDING
+
 
 class Chunk:
     """A contiguous piece of a native buffer."""
