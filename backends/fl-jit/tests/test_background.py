@@ -91,6 +91,7 @@ def test_when_a_plan_takes_over_depends_on_no_clock(jit):
 def test_operations_that_recur_with_other_shapes_are_planned_at_their_second_run(jit):
     """Batches of changing length: a run of a shape that comes again is worth its plan at once."""
     jit.go.set()
+    jit.policy.patience = 0  # small work is deferred, too
     shapes = range(N, N + 24)
 
     def epoch():
