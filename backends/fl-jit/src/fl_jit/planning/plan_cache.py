@@ -184,9 +184,9 @@ class PlanCache:
         return None
 
     def _count_operations(self, operations: int) -> bool:
-        # Whether the same operations were counted for several structures before: the program comes
-        # back to shapes, one after the other. Kernels of other shapes serve a new plan, so it takes
-        # less to compile than to interpret the trace ``WARMUP_RUNS`` times. The caller has the lock.
+        # Whether the same operations were counted for several structures before: shapes change from
+        # run to run, and come again. Kernels of other shapes serve a new plan, so compiling takes
+        # less than interpreting the trace ``WARMUP_RUNS`` times. The caller has the lock.
         count = self._operations[operations] = self._operations.get(operations, 0) + 1
         self._operations.move_to_end(operations)
         if len(self._operations) > COUNTED:
