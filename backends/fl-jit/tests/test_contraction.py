@@ -15,11 +15,11 @@ from fl_jit.steps import bound_kernel
 
 @pytest.fixture
 def generated(monkeypatch):
-    """Products are those of the generated provider, however small."""
-    provider = GeneratedKernels()
-    monkeypatch.setattr(registry, "active_library", lambda: provider)
+    """Generated kernels compute all products, however small."""
+    library = GeneratedKernels()
+    monkeypatch.setattr(registry, "active_library", lambda: library)
     monkeypatch.setattr(registry, "is_for_everything", lambda: True)
-    return provider
+    return library
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_the_eager_path_and_a_plan_ask_for_the_same_kernel(jit, looked_up, name)
 
 def test_watchers_are_notified_each_time(jit, generated, monkeypatch):
     told = []
-    monkeypatch.setattr(registry, "watchers", [lambda provider, kernel: told.append(provider)])
+    monkeypatch.setattr(registry, "watchers", [lambda library, kernel: told.append(library)])
     for number in range(3):
         (ft.asarray(drawn(number, (9, 12))[0]) @ ft.asarray(drawn(7, (12, 7))[0])).numpy()
     assert told == [generated] * 3
@@ -166,8 +166,8 @@ def test_watchers_are_notified_each_time(jit, generated, monkeypatch):
 
 def test_a_freed_library_is_not_called(jit, monkeypatch):
     x, y = drawn(0, (9, 12), (12, 7))
-    for provider in (registry.active_library(), registry.active_library(), None):
-        monkeypatch.setattr(registry, "active_library", lambda provider=provider: provider)
+    for library in (registry.active_library(), registry.active_library(), None):
+        monkeypatch.setattr(registry, "active_library", lambda library=library: library)
         np.testing.assert_allclose((ft.asarray(x) @ ft.asarray(y)).numpy(), x @ y, rtol=1e-5)
 
 

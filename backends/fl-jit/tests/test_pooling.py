@@ -33,7 +33,7 @@ CASES = {
 
 
 @pytest.fixture(autouse=True)
-def no_provider(monkeypatch):
+def no_kernel_library(monkeypatch):
     monkeypatch.setattr(registry, "active_library", lambda: None)
 
 

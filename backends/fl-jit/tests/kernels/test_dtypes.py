@@ -36,7 +36,7 @@ def asked(generated, monkeypatch):
     monkeypatch.setattr(
         registry,
         "watchers",
-        [lambda provider, kernel: found.append(tuple(str(o.dtype) for o in kernel.operands))],
+        [lambda library, kernel: found.append(tuple(str(o.dtype) for o in kernel.operands))],
     )
     return found
 
@@ -254,7 +254,7 @@ def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(asked, at_once):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_weights_that_stay_come_back_bit_for_bit(asked, monkeypatch, dtype):
-    monkeypatch.setattr(profitability, "RUNS_UNTIL_KEPT", 2)
+    monkeypatch.setattr(profitability, "RUNS_UNTIL_PREPACKED", 2)
     monkeypatch.setenv("FL_JIT_COMPILE_AFTER", "1")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
     backend = JitBackend()

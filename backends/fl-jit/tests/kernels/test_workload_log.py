@@ -128,7 +128,7 @@ with ft.use("jit"):
 
 
 def stderr_of_a_product(**environment):
-    # A session that fixes the provider compiles no kernels: none of its settings.
+    # A session that fixes the kernel library generates no kernels: none of its settings.
     others = {name: value for name, value in os.environ.items() if not name.startswith("FL_")}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -89,7 +89,7 @@ def test_together_saves_a_start_and_what_is_shared():
 
 
 class TestComputedAgain:
-    """One reader besides the maker, unless said otherwise."""
+    """One reader besides the producer, unless said otherwise."""
 
     large = value((CACHED,))
     bytes = 4 * CACHED

@@ -277,7 +277,7 @@ def test_the_next_strip_is_asked_for_while_one_is_computed(layout):
     noted = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 12)(note)
     place = ctypes.cast(noted, ctypes.c_void_p).value
 
-    def maker(kernel, machine):
+    def factory(kernel, machine):
         words = ", ".join(f"i64 %w{i}" for i in range(12))
         call = f"%note = inttoptr i64 {place} to ptr call void %note({words}) ret void"
         return f'target triple = "{target.triple()}" define void @micro({words}) {{ {call} }}'
@@ -285,7 +285,7 @@ def test_the_next_strip_is_asked_for_while_one_is_computed(layout):
     before = threads.get_num_threads()
     threads.set_num_threads(1)
     try:
-        with microkernel_registry.register(maker):
+        with microkernel_registry.register(factory):
             posed()
     finally:
         threads.set_num_threads(before)

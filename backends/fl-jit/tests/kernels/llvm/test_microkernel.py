@@ -322,7 +322,7 @@ def fails(kernel, machine):
 
 
 @pytest.mark.parametrize(
-    ("maker", "complaint"),
+    ("factory", "complaint"),
     [
         (fails, "ZeroDivisionError: no such luck"),
         (lambda kernel, machine: 5, "gave a int: expected LLVM IR as text, or None"),
@@ -335,16 +335,16 @@ def fails(kernel, machine):
         ),
     ],
 )
-def test_a_micro_kernel_that_cannot_be_made_is_left_out(maker, complaint):
+def test_a_micro_kernel_that_cannot_be_made_is_left_out(factory, complaint):
     kernel = MicroKernel(dtypes.float32, Tile(1, BEST.vectors))
     own = microkernel_registry.address(kernel)
     warned = pytest.warns(KernelWarning, match=f"micro-kernel micro_float32.*{complaint}")
-    with microkernel_registry.register(maker), warned:
+    with microkernel_registry.register(factory), warned:
         assert microkernel_registry.address(kernel) == own
 
 
 def test_a_factory_is_a_function():
-    with pytest.raises(ArgumentError, match="a maker of micro-kernels is a str: expected a func"):
+    with pytest.raises(ArgumentError, match="a micro-kernel factory is a str: expected a func"):
         microkernel_registry.register("x")
     assert microkernel_registry.registered() == ()
 
