@@ -29,7 +29,7 @@ CASES = {
 
 @pytest.fixture(params=["at once", "in plans"])
 def asked(request, monkeypatch):
-    """The problems that the generated kernels of `jit` were asked for."""
+    """The descriptors that the generated kernels of `jit` were asked for."""
     generated, found = GeneratedKernels(), []
     find = generated.find
     monkeypatch.setattr(

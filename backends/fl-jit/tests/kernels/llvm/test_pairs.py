@@ -69,8 +69,8 @@ def no_number_is_in_memory(monkeypatch):
     true = selection.current
 
     class Manager:
-        def alloc(self, nbytes):
-            block = true().alloc(nbytes)
+        def alloc(self, nbytes, **options):
+            block = true().alloc(nbytes, **options)
             ctypes.memset(block.address, 0xFF, nbytes)
             return block
 

@@ -101,7 +101,7 @@ def test_tune_measures_and_programs_take_what_it_chose(folder, monkeypatch, caps
     monkeypatch.setattr(registry, "active_library", lambda: library)
     workload_log.note(PRODUCT)
     assert main(["tune"]) == 0
-    assert "1 problems, 1 with another kernel" in capsys.readouterr().out
+    assert "1 operations, 1 with another kernel" in capsys.readouterr().out
     assert f": {NAME} (" in library.choices()
     another = GeneratedKernels()
     assert another.find(PRODUCT).about == matmul.prepare(PRODUCT, SMALL).about
