@@ -24,7 +24,7 @@ def generated(monkeypatch):
 
 @pytest.fixture
 def jit(generated):
-    """A backend of its own, which puts everything off and plans at once."""
+    """A backend of its own, which defers everything and plans at once."""
     backend = JitBackend()
     backend.smallest, backend.plans.policy.patience = 1, 0
     backend.plans.compile_after = 1
@@ -54,7 +54,7 @@ def derived(monkeypatch):
 
 @pytest.fixture
 def looked_up(generated, monkeypatch):
-    """The descriptors that the library was asked for a kernel to run."""
+    """The descriptors of the kernels that the library ran."""
     found, find = [], generated.find
 
     def call(descriptor):
@@ -191,7 +191,7 @@ def test_the_data_decide_whether_a_kernel_computes_a_wgrad_in_bfloat16(jit, look
     g, x = drawn(0, (2, 16, 6, 5), (2, 8, 6, 5))
     spoilt = x.copy()
     spoilt[:, 0, 0, 0] = np.inf
-    asked = []
+    requested = []
     for images in (x, spoilt, x):
         looked_up.clear()
         operands = [ft.cast(ft.asarray(v), ft.bfloat16) for v in (g, images)]
@@ -203,6 +203,6 @@ def test_the_data_decide_whether_a_kernel_computes_a_wgrad_in_bfloat16(jit, look
         np.testing.assert_allclose(
             found[np.isfinite(expected)], expected[np.isfinite(expected)], rtol=0.1, atol=0.3
         )
-        asked.append([descriptor.x.dtype for descriptor in looked_up])
-    assert asked[0][0] is asked[2][0] is ft.bfloat16
-    assert asked[1] == [ft.float32]
+        requested.append([descriptor.x.dtype for descriptor in looked_up])
+    assert requested[0][0] is requested[2][0] is ft.bfloat16
+    assert requested[1] == [ft.float32]

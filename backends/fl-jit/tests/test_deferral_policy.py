@@ -1,4 +1,4 @@
-"""Operations that are no faster for being put off run at once."""
+"""Operations that deferral does not make faster run at once."""
 
 from __future__ import annotations
 

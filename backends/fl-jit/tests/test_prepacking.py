@@ -35,7 +35,7 @@ def backend(generated, monkeypatch):
     monkeypatch.setattr(profitability, "RUNS_UNTIL_PREPACKED", RUNS)
     made = JitBackend()
     made.plans.background = False
-    made.policy.patience = 0  # light computations are put off all the same
+    made.policy.patience = 0  # light computations are deferred, too
     with ft.use(made):
         yield made
 

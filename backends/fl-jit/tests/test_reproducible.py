@@ -83,7 +83,7 @@ def test_recording_is_not_given_up_in_the_block(jit):
     assert len(jit.plans.entries()) == 1
 
 
-def test_a_block_does_not_reach_what_was_asked_for_outside(jit):
+def test_a_block_does_not_reach_what_was_requested_outside(jit):
     before = step()
     with ft.reproducible():
         inside = step()  # from here on the other is there

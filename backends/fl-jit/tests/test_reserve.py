@@ -77,7 +77,7 @@ class HintRecorder(CachingManager):
         return 0
 
 
-def test_a_little_more_than_is_needed_is_asked_for():
+def test_a_little_more_than_is_needed_is_requested():
     with mem.use(HintRecorder()) as manager:
         reserve.reserve(reserve.LEAST - 1)
         assert manager.nbytes == 0
@@ -136,7 +136,7 @@ def test_a_manager_that_keeps_no_memory_is_left_alone(backend):
 
 
 @pytest.mark.parametrize("is_held", [False, True])
-def test_nothing_is_asked_for_what_takes_the_place_of_operands(backend, is_held):
+def test_nothing_is_reserved_for_what_takes_the_place_of_operands(backend, is_held):
     with mem.use(HintRecorder()) as manager:
         x = ft.ones((1024, 1024))
         ft.eval(x)

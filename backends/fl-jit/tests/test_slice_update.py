@@ -1,4 +1,4 @@
-"""Assignment to a part of what is not computed yet is put off, too."""
+"""Assignment to a part of what is not computed yet is deferred, too."""
 
 from __future__ import annotations
 

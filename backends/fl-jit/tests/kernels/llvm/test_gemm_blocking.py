@@ -123,7 +123,7 @@ def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
 
 @pytest.mark.skipif(not HAS_32_REGISTERS, reason="with 16 it was not measured")
 @pytest.mark.parametrize(
-    ("m", "k", "n", "asked"),
+    ("m", "k", "n", "prefetched"),
     [
         *[(32, 512, 1024, True), (17, 300, 1023, True), (64, 260, 1031, True)],
         *[(16, 512, 1024, False), (65, 512, 1024, False)],  # streamed; worth packing for
@@ -131,12 +131,12 @@ def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
-    processor, threads, m, k, n, asked, dtype
+def test_the_next_block_of_a_second_factor_in_memory_is_prefetched(
+    processor, threads, m, k, n, prefetched, dtype
 ):
     processor(streaming_bytes=1 << 20)
     rng, item = np.random.default_rng(m), np.dtype(dtype).itemsize
-    k, n = k * 4 // item, n if asked else n * 4 // item
+    k, n = k * 4 // item, n if prefetched else n * 4 // item
     x, y = (rng.standard_normal(shape).astype(dtype) for shape in ((2, m, k), (2, k, n)))
     for third, count in itertools.product((FAR, NEAR), (1, 2)):
         processor(**third)
@@ -147,7 +147,7 @@ def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
         np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
         run(CheckedKernels(), descriptor._replace(accumulate=True), x, y, out)
         np.testing.assert_allclose(out, 2 * (x @ y), rtol=1e-4, atol=1e-3)
-        assert ("prefetched" in kernel.about) == asked
+        assert ("prefetched" in kernel.about) == prefetched
 
 
 @pytest.mark.parametrize("third", [FAR, NEAR], ids=["far", "near"])

@@ -60,7 +60,7 @@ def test_rows_may_be_apart_and_columns_too():
 
 
 @pytest.mark.parametrize("columns", [5, 40])
-def test_what_lies_ahead_is_asked_for_but_not_copied(columns):
+def test_what_comes_next_is_prefetched_but_not_copied(columns):
     values = np.arange(9.0 * columns, dtype=np.float32).reshape(9, columns)
     (found,) = strided_copy.addresses(
         [strided_copy.Move("straight", float32, float32, prefetch=160)]
