@@ -62,7 +62,7 @@ def test_without_a_usable_library_the_error_says_what_to_install(nowhere):
 @pytest.mark.parametrize(
     "path,reason", [("/no/such/lib.so", "cannot be loaded"), ("libc.so.6", "is no oneDNN")]
 )
-def test_a_path_that_was_asked_for_must_do(monkeypatch, path, reason):
+def test_a_requested_path_must_be_usable(monkeypatch, path, reason):
     monkeypatch.setenv("FL_ONEDNN_LIB", path)
     with pytest.raises(KernelLibraryError, match=rf"FL_ONEDNN_LIB={path}.*{reason}.*unset it"):
         libraries.load()
