@@ -11,14 +11,13 @@ from fl_tensor.graph.strides import StridedLayout
 #: What else attached work may move, as a part of its product's size.
 BESIDE = 1 / 2
 
-#: Weights are prepacked at this run with the same weights. Packing, and unpacking if the array is
-#: read, take as long as a GEMM saves in 4 runs (512 rows) to 12 runs (8 rows). By this run, packing
-#: in each GEMM has cost about as much.
+#: At which run with the same weight it is packed for good. To pack it in a step of its own, and to
+#: get it back if somebody asks for it, takes as long as a product saves in 4 runs (512 rows) to 12
+#: (8 rows): until this run about as much was lost as it costs.
 RUNS_UNTIL_KEPT = 8
 
-#: Number of output pixels up to which prepacked weights of a convolution pay. With more pixels,
-#: packing is a smaller part of the time. Time with prepacked weights, relative to that without (1
-#: thread): 0.6 to 0.7 at 49 pixels, 0.9 at 196, 0.95 at 392.
+#: Places of a result up to which the weights of a convolution are worth it: the more there are, the
+#: less of its time is packing (1 thread: 0.6 to 0.7 of the time at 49, 0.9 at 196, 0.95 at 392).
 KEPT_PLACES = 512
 
 
