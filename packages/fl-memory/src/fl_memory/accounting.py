@@ -153,7 +153,9 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
         account.native_frees += 1
         account.reserved_bytes -= nbytes
         if self._observers:
-            self._undelivered.append(native_event("native_free", address, nbytes, account.memory.device))
+            self._undelivered.append(
+                native_event("native_free", address, nbytes, account.memory.device)
+            )
             self._notify_observers()
         account.memory.release(address, nbytes)
 
