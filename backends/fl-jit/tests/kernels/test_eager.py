@@ -39,6 +39,8 @@ def requested(library, at_once, monkeypatch):
 
     monkeypatch.setattr(library, "find", watched)
     monkeypatch.setattr(registry, "active_library", lambda: library)
+    # The front end checks the first result of a class by a second call.
+    ft.ones((2, 2)) @ ft.ones((2, 2))
     return solved
 
 
