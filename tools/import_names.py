@@ -6,6 +6,8 @@ offers: by ``__all__``, or by re-exports of the form ``from a import b as b``. T
 
 * a name imported from a module that does not offer it, or a module that is not public;
 * the same through an attribute: ``import fl_tensor as ft`` and then ``ft.name``;
+* in ``backends/`` and ``examples/``, a module of fl-memory or fl-tensor that is not among
+  ``FOR_BACKENDS``;
 * ``x._name``, where ``x`` is neither ``self`` nor ``cls`` and no file of the distribution defines
   ``_name`` (types are unknown here, so the name decides).
 
@@ -26,6 +28,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KNOWN = "tools/import_names.txt"
+#: What backends may import from, and packages from outside: these modules and those below them.
+FOR_BACKENDS = {
+    "fl-memory": ("fl_memory", "fl_memory.selection", "fl_memory.testing"),
+    "fl-tensor": (
+        "fl_tensor", "fl_tensor.backend", "fl_tensor.backends.delegate",
+        "fl_tensor.capability_rules", "fl_tensor.dtypes", "fl_tensor.errors", "fl_tensor.extend",
+        "fl_tensor.graph", "fl_tensor.rules", "fl_tensor.testing",
+    ),
+}  # fmt: skip
 #: Underscore names that the standard library, or the C library, documents.
 DOCUMENTED = frozenset(
     "_aligned_free _asdict _current_frames _exit _field_defaults _fields _getframe _make "
@@ -40,6 +51,7 @@ class Distribution:
     name: str
     sources: tuple[Path, ...]  # what is installed
     checked: tuple[Path, ...]  # what is read for violations
+    is_outside: bool = False  # of backends/ or examples/
 
 
 def distributions(root: Path) -> list[Distribution]:
@@ -50,7 +62,8 @@ def distributions(root: Path) -> list[Distribution]:
             sources = tuple(sorted((folder / "src").rglob("*.py")))
             every = tuple(sorted(folder.rglob("*.py"))) if group == "examples" else sources
             if every:
-                found.append(Distribution(folder.name, sources, every))
+                outside = group != "packages"
+                found.append(Distribution(folder.name, sources, every, outside))
     return found
 
 
@@ -109,7 +122,7 @@ class File:
     """One file that is checked, and the distribution that it belongs to."""
 
     path: Path
-    distribution: str
+    distribution: Distribution
     modules: Modules
     defined: frozenset[str]  # underscore names that the distribution defines
 
@@ -122,29 +135,43 @@ class File:
                 for alias in node.names:
                     if not self._foreign(alias.name):
                         continue
-                    if "." in alias.name and not self.modules.offers(alias.name):
+                    public = self.modules.offers(alias.name) and self._may_import(alias.name)
+                    if "." in alias.name and not public:
                         yield node.lineno, alias.name
                     top = alias.name.partition(".")[0]
                     names[alias.asname or top] = alias.name if alias.asname else top
             elif isinstance(node, ast.ImportFrom) and self._foreign(node.module or ""):
                 for alias in node.names:
                     taken = f"{node.module}.{alias.name}"
-                    if not self._is_public(taken):
+                    if not self._is_public(taken) or not self._may_import(taken):
                         yield node.lineno, taken
                     elif module := self._module(taken):
                         names[alias.asname or alias.name] = module
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute):
                 if module := self._resolved(node.value, names):
-                    if not self._is_public(f"{module}.{node.attr}"):
-                        yield node.lineno, f"{module}.{node.attr}"
+                    taken = f"{module}.{node.attr}"
+                    known = taken not in self.modules.files or self._may_import(taken)
+                    if not self._is_public(taken) or not known:
+                        yield node.lineno, taken
                 elif self._is_private(node):
                     yield node.lineno, f".{node.attr}"
 
     def _foreign(self, module: str) -> bool:
-        return self.modules.owner.get(module.partition(".")[0], self.distribution) != (
-            self.distribution
-        )
+        name = self.distribution.name
+        return self.modules.owner.get(module.partition(".")[0], name) != name
+
+    def _may_import(self, dotted: str) -> bool:
+        """Whether a backend or an outside package may import this public name or module: always,
+        unless it is of a module that is not for them."""
+        owner = self.modules.owner[dotted.partition(".")[0]]
+        if not self.distribution.is_outside or owner not in FOR_BACKENDS:
+            return True
+        module, _, name = dotted.rpartition(".")
+        if dotted in self.modules.files and name not in self.modules.offers(module):
+            module = dotted
+        top, *below = FOR_BACKENDS[owner]
+        return module == top or any(f"{module}.".startswith(f"{each}.") for each in below)
 
     def _is_public(self, dotted: str) -> bool:
         module, _, name = dotted.rpartition(".")
@@ -202,7 +229,7 @@ def check(root: Path) -> list[tuple[str, int, str]]:
     for distribution in found:
         defined = defined_names(distribution.checked)
         for path in distribution.checked:
-            file = File(path, distribution.name, modules, defined)
+            file = File(path, distribution, modules, defined)
             place = path.relative_to(root).as_posix()
             rows += [(place, line, name) for line, name in file.violations()]
     return sorted(set(rows))

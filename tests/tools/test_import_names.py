@@ -99,3 +99,29 @@ def test_known_violations_pass_and_must_still_be_there(checkout):
     assert checkout("from low import internal", known=known) == []
     (stale,) = checkout("from low import offered")
     assert "nothing matches 'packages/high/src/high/code.py: low.internal'" in stale
+
+
+@pytest.mark.parametrize("folder", ["backends/moon/src/moon", "examples/moon"])
+def test_backends_and_outside_packages_keep_to_the_modules_for_them(checkout, folder, tmp_path):
+    root = tmp_path / "packages/fl-tensor/src/fl_tensor"
+    (root / "extend").mkdir(parents=True)
+    (root / "__init__.py").write_text("from fl_tensor.inner import shown as shown\n")
+    (root / "inner.py").write_text('__all__ = ["shown", "other"]\nshown = other = 1\n')
+    door = 'from fl_tensor import inner as inner\n__all__ = ["inner"]\n'
+    (root / "extend/__init__.py").write_text(door)
+    (root / "extend/numpy.py").write_text('__all__ = ["part"]\npart = 1\n')
+    fit = [
+        "from fl_tensor import shown",
+        "from fl_tensor.extend import inner\ninner.other",
+        "from fl_tensor.extend.numpy import part",
+        "import fl_tensor.extend",
+    ]
+    assert [checkout(text, folder) for text in fit] == [[]] * len(fit)
+    assert checkout("from fl_tensor.inner import other", "packages/high/src/high") == []
+    for text, taken in [
+        ("from fl_tensor.inner import other", "fl_tensor.inner.other"),
+        ("from fl_tensor import inner", "fl_tensor.inner"),
+        ("import fl_tensor.inner", "fl_tensor.inner"),
+        ("import fl_tensor as ft; ft.inner.other", "fl_tensor.inner"),
+    ]:
+        assert checkout(text, folder)[0] == f"{folder}/code.py:1: {taken}"

@@ -19,10 +19,10 @@ from fl_jit.kernels import (
     registry,
 )
 from fl_jit.kernels.llvm import epilogue
+from fl_jit.passes import profitability
 from fl_jit.steps.donation import Values
 from fl_jit.steps.fused_epilogue import FusedEpilogueStep
 from fl_tensor.backends.numpy import conv
-from fl_tensor.graph import cost
 
 BLOCK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 5)
 
@@ -108,7 +108,7 @@ class Blocks(KernelLibrary):
 def provider(monkeypatch):
     made = Blocks()
     monkeypatch.setattr(registry, "active_library", lambda: made)
-    monkeypatch.setattr(cost, "pays_attached", lambda *given: True)
+    monkeypatch.setattr(profitability, "pays_attached", lambda *given: True)
     monkeypatch.setenv("FL_JIT_COMPILE_AFTER", "1")
     monkeypatch.setenv("FL_JIT_MIN_SIZE", "1")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")

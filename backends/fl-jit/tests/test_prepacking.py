@@ -16,9 +16,9 @@ from fl_jit import JitBackend
 from fl_jit.eager import prepacked
 from fl_jit.eager.prepacked import PrepackedArray, prepack, storage_of
 from fl_jit.kernels import Matmul, Reorder, registry, row_major
+from fl_jit.passes import profitability
 from fl_memory.managers.caching import CachingManager
 from fl_tensor.backends.numpy import NumpyAdapter
-from fl_tensor.graph import cost
 
 RUNS = 3
 SHAPES = [(256, 128), (100, 130), (96, 640)]  # of weights: 100 are no whole vectors
@@ -32,7 +32,7 @@ def generated():
 @pytest.fixture
 def backend(generated, monkeypatch):
     monkeypatch.setattr(registry, "active_library", lambda: generated)
-    monkeypatch.setattr(cost, "RUNS_UNTIL_KEPT", RUNS)
+    monkeypatch.setattr(profitability, "RUNS_UNTIL_KEPT", RUNS)
     made = JitBackend()
     made.plans.background = False
     made.policy.patience = 0  # light computations are put off all the same

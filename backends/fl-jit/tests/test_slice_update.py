@@ -101,13 +101,13 @@ def test_places_are_data(jit):
 def test_a_row_after_the_other_is_written_into_one_array(jit, monkeypatch):
     """Neither plan nor interpreter copies the array for each."""
     copies = []
-    true = JitBackend._slice_update
+    true = JitBackend.slice_updated
 
     def watched(self, x, starts, steps, updates, in_place):
         copies.append(not in_place)
         return true(self, x, starts, steps, updates, in_place)
 
-    monkeypatch.setattr("fl_tensor.backends.numpy.backend.NumpyBackend._slice_update", watched)
+    monkeypatch.setattr("fl_tensor.backends.numpy.backend.NumpyBackend.slice_updated", watched)
     for turn in range(3):
         copies.clear()
         x = start()

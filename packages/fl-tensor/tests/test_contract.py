@@ -99,7 +99,7 @@ def median9(ops: Any, x: Any) -> Any:
 
 def with_derived(monkeypatch: pytest.MonkeyPatch, since: dict[str, str]) -> None:
     """As if a derived module had one more operation."""
-    (module, *_) = derived.MODULES
+    (module, *_) = derived.modules()
     monkeypatch.setattr(module, "median9", median9, raising=False)
     monkeypatch.setattr(module, "__all__", [*module.__all__, "median9"])
     since = {**getattr(module, "SINCE", {}), **since}

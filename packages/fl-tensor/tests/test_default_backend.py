@@ -35,10 +35,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     offers the backend ``acme``."""
     before = set(sys.modules)
 
-    def add(name: str, *, keywords: str = "", code: str = MODULE) -> None:
-        info = tmp_path / f"fl_{name}-1.0.dist-info"
+    def add(name: str, *, keywords: str = "", code: str = MODULE, project: str = "") -> None:
+        project = project or f"fl-{name}"
+        info = tmp_path / f"{project.replace('-', '_')}-1.0.dist-info"
         info.mkdir()
-        lines = f"Metadata-Version: 2.1\nName: fl-{name}\nVersion: 1.0\nKeywords: {keywords}\n"
+        lines = f"Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\nKeywords: {keywords}\n"
         (info / "METADATA").write_text(lines)
         (info / "entry_points.txt").write_text(f"[fl.tensor.v1]\n{name} = {name}_module:Backend\n")
         (tmp_path / f"{name}_module.py").write_text(code.format(name=name))
@@ -93,6 +94,16 @@ def test_of_equal_numbers_the_first_name_counts(install: Install) -> None:
     install("zebra", keywords="fl.tensor.default.zebra.90")
     install("acme", keywords="fl.tensor.default.acme.90")
     assert [each.name for each in defaults.candidates(REGISTRY)][:2] == ["acme", "zebra"]
+    assert default() == "acme"
+
+
+def test_two_distributions_with_one_name_are_both_named(install: Install) -> None:
+    for project in ("fl-zebra", "fl-acme"):
+        install("acme", keywords="fl.tensor.default.acme.90", project=project)
+    assert [each.name for each in defaults.candidates(REGISTRY)][:2] == ["acme", "acme"]
+    said = default()
+    assert "the default backend 'acme'" in said and "FL_TENSOR_BACKEND" in said
+    assert "fl-acme" in said and "fl-zebra" in said
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -75,3 +76,21 @@ def test_every_operation_is_public():
             public = getattr(apart.get(op.capability, ft), op.name)
             assert callable(public), op.name
             assert public.__doc__, op.name
+
+
+def test_names_that_are_loaded_later_are_those_that_type_checkers_see():
+    """Each is loaded when asked for, and then an ordinary attribute."""
+    tree = ast.parse(Path(ft.__file__).read_text())
+    (seen,) = [each for each in tree.body if isinstance(each, ast.If)]
+    names = {alias.name for line in seen.body for alias in line.names}
+    code = f"""
+import fl_tensor as ft
+before = set(vars(ft))
+names = {sorted(names)}
+assert not before & set(names), before & set(names)
+assert set(names) <= set(dir(ft))
+for name in names:
+    assert getattr(ft, name) is vars(ft)[name]
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -24,22 +24,22 @@ from fl_jit.extensions.pattern_rewrite import replacing as replacing
 from fl_jit.extensions.registry import ExtensionWarning as ExtensionWarning
 from fl_jit.extensions.registry import operation as operation
 from fl_jit.kernels.layout import Layout as Layout
+from fl_jit.kernels.registration import KernelWarning as KernelWarning
+from fl_jit.kernels.registration import Registration as Registration
 from fl_jit.planning.plan_future import JitWarning as JitWarning
 from fl_jit.reports.profile import Row as Row
 from fl_jit.reports.profile import profile as profile
-from fl_tensor.dispatch import registry
+from fl_tensor import get_backend
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.pipeline import Function
 from fl_tensor.graph.pipeline import PassWarning as PassWarning
-from fl_tensor.registration import KernelWarning as KernelWarning
-from fl_tensor.registration import Registration as Registration
 
 if TYPE_CHECKING:
     from fl_jit.kernels.codegen.target import Target
     from fl_jit.kernels.llvm.microkernel import MicroKernel
     from fl_jit.kernels.llvm.microkernel_registry import KernelFactory as MicroKernelMaker
     from fl_jit.planning.plan import Plan
-    from fl_tensor.dispatch.registry import BackendLike
+    from fl_tensor.extend import BackendLike
 
 __all__ = [
     "ExtensionWarning", "JitWarning", "KernelWarning", "Layout", "KernelFactory", "Operation",
@@ -131,7 +131,7 @@ def built_in_micro_kernel(kernel: MicroKernel, machine: Target) -> str:
 
 
 def _deferred(op: str, backend: BackendLike) -> JitBackend:
-    found = registry.get_backend(backend)
+    found = get_backend(backend)
     if not isinstance(found, JitBackend):
         raise ArgumentError(f"[{op}] backend {found.name!r} makes no plans: expected 'jit'")
     return found

@@ -15,7 +15,7 @@ from fl_jit.deferred.elementwise import DeferredElementwise
 from fl_jit.deferred.shape_ops import DeferredShapeOps
 from fl_jit.traces.template import PLAIN, Templates
 from fl_tensor import CPU
-from fl_tensor.cached import cached_property
+from fl_tensor.extend import cached_property
 
 
 class JitBackend(DeferredElementwise, DeferredShapeOps, DeferredContractions):

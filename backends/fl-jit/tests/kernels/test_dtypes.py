@@ -13,8 +13,8 @@ from fl_jit import JitBackend
 from fl_jit.eager.prepacked import PrepackedArray, storage_of
 from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import target
+from fl_jit.passes import profitability
 from fl_tensor.backends.numpy import conv
-from fl_tensor.graph import cost
 
 DTYPES = ("bfloat16", "float16", "float64")
 RUNS = 3
@@ -252,7 +252,7 @@ def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(asked, at_once):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_weights_that_stay_come_back_bit_for_bit(asked, monkeypatch, dtype):
-    monkeypatch.setattr(cost, "RUNS_UNTIL_KEPT", 2)
+    monkeypatch.setattr(profitability, "RUNS_UNTIL_KEPT", 2)
     monkeypatch.setenv("FL_JIT_COMPILE_AFTER", "1")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
     backend = JitBackend()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import fl_tensor as ft
+from fl_jit.passes import profitability
 from fl_jit.passes.epilogue_fusion import fuse_epilogues
 from fl_jit.passes.fusion import Fusion
 from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form
-from fl_tensor.graph import Node, cost
+from fl_tensor.graph import Node
 from fl_tensor.graph.strides import layouts
 from fl_tensor.testing.graphs import recorded
 
@@ -17,7 +18,7 @@ ELEMENTWISE = frozenset("add subtract multiply exp maximum cast reshape".split()
 
 @pytest.fixture(autouse=True)
 def anything_pays(monkeypatch):
-    monkeypatch.setattr(cost, "pays_attached", lambda *given: True)
+    monkeypatch.setattr(profitability, "pays_attached", lambda *given: True)
 
 
 def fusible(node: Node) -> bool:

@@ -11,8 +11,8 @@ Functions work on any array: tensors, and what other packages derive from ``Arra
 package loads no array library; a backend is loaded when the first tensor is made.
 """
 
-from fl_tensor import fft as fft
-from fl_tensor import linalg as linalg
+from typing import TYPE_CHECKING
+
 from fl_tensor._version import __version__ as __version__
 from fl_tensor.arrays.array import Array as Array
 from fl_tensor.arrays.tensor import Tensor as Tensor
@@ -111,9 +111,6 @@ from fl_tensor.functions.products import einsum as einsum
 from fl_tensor.functions.products import matmul as matmul
 from fl_tensor.functions.products import tensordot as tensordot
 from fl_tensor.functions.products import vecdot as vecdot
-from fl_tensor.functions.quantiles import nanquantile as nanquantile
-from fl_tensor.functions.quantiles import percentile as percentile
-from fl_tensor.functions.quantiles import quantile as quantile
 from fl_tensor.functions.reducing import average as average
 from fl_tensor.functions.reducing import cumulative_prod as cumulative_prod
 from fl_tensor.functions.reducing import cumulative_sum as cumulative_sum
@@ -131,11 +128,6 @@ from fl_tensor.functions.searching import searchsorted as searchsorted
 from fl_tensor.functions.searching import take as take
 from fl_tensor.functions.sequence import attention as attention
 from fl_tensor.functions.sequence import recurrent as recurrent
-from fl_tensor.functions.sets import unique as unique
-from fl_tensor.functions.sets import unique_all as unique_all
-from fl_tensor.functions.sets import unique_counts as unique_counts
-from fl_tensor.functions.sets import unique_inverse as unique_inverse
-from fl_tensor.functions.sets import unique_values as unique_values
 from fl_tensor.functions.shaping import broadcast_arrays as broadcast_arrays
 from fl_tensor.functions.shaping import broadcast_shapes as broadcast_shapes
 from fl_tensor.functions.shaping import expand_dims as expand_dims
@@ -150,32 +142,71 @@ from fl_tensor.functions.shaping import split as split
 from fl_tensor.functions.shaping import squeeze as squeeze
 from fl_tensor.limits import finfo as finfo
 from fl_tensor.limits import iinfo as iinfo
-from fl_tensor.random import Generator as Generator
-from fl_tensor.random import default_generator as default_generator
-from fl_tensor.random import rand as rand
-from fl_tensor.random import randn as randn
-from fl_tensor.random import seed as seed
-from fl_tensor.random import set_default_generator as set_default_generator
 from fl_tensor.reproducible import reproducible as reproducible
 from fl_tensor.threads import get_num_threads as get_num_threads
 from fl_tensor.threads import set_num_threads as set_num_threads
-from fl_tensor.wrappers import check as check
-from fl_tensor.wrappers import count as count
-from fl_tensor.wrappers import per_step as per_step
-from fl_tensor.wrappers import profile as profile
-from fl_tensor.wrappers import trace as trace
-from fl_tensor.wrappers import wrapped as wrapped
+
+if TYPE_CHECKING:
+    from fl_tensor import fft as fft
+    from fl_tensor import graph as graph
+    from fl_tensor import linalg as linalg
+    from fl_tensor import random as random
+    from fl_tensor.functions.quantiles import nanquantile as nanquantile
+    from fl_tensor.functions.quantiles import percentile as percentile
+    from fl_tensor.functions.quantiles import quantile as quantile
+    from fl_tensor.functions.sets import unique as unique
+    from fl_tensor.functions.sets import unique_all as unique_all
+    from fl_tensor.functions.sets import unique_counts as unique_counts
+    from fl_tensor.functions.sets import unique_inverse as unique_inverse
+    from fl_tensor.functions.sets import unique_values as unique_values
+    from fl_tensor.random import Generator as Generator
+    from fl_tensor.random import default_generator as default_generator
+    from fl_tensor.random import rand as rand
+    from fl_tensor.random import randn as randn
+    from fl_tensor.random import seed as seed
+    from fl_tensor.random import set_default_generator as set_default_generator
+    from fl_tensor.wrappers.check import check as check
+    from fl_tensor.wrappers.count import count as count
+    from fl_tensor.wrappers.profile import profile as profile
+    from fl_tensor.wrappers.trace import per_step as per_step
+    from fl_tensor.wrappers.trace import trace as trace
+    from fl_tensor.wrappers.wrapped import wrapped as wrapped
+
+#: Names that are loaded when they are first asked for, by the module that defines them.
+_LATER = {
+    name: module
+    for module, names in {
+        "functions.quantiles": "nanquantile percentile quantile",
+        "functions.sets": "unique unique_all unique_counts unique_inverse unique_values",
+        "random": "Generator default_generator rand randn seed set_default_generator",
+        "wrappers.check": "check",
+        "wrappers.count": "count",
+        "wrappers.profile": "profile",
+        "wrappers.trace": "per_step trace",
+        "wrappers.wrapped": "wrapped",
+    }.items()
+    for name in names.split()
+}
+#: Modules that are loaded when they are first asked for.
+_MODULES = frozenset(("array_api", "backends", "fft", "graph", "linalg", "random"))
 
 
 def __getattr__(name: str) -> object:
-    if name in ("array_api", "backends"):  # loaded when asked for
-        import importlib
+    from importlib import import_module
 
-        return importlib.import_module(f"fl_tensor.{name}")
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")  # which makes it an attribute
+    if name in _LATER:
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        return found
     if not name.startswith("_"):
         from fl_tensor.dispatch.registry import module_of
 
-        found = module_of(name)
-        if found is not None:
-            return found
+        backend = module_of(name)
+        if backend is not None:
+            return backend
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_LATER})

@@ -47,13 +47,10 @@ def derived_ops(derived: Iterable[OpSpec]) -> str:
         "from __future__ import annotations\n",
         "from collections.abc import Sequence",
         "from typing import Any\n",
-        "from fl_tensor import dtypes",
-        "from fl_tensor.derived import (",
+        "from fl_tensor import derived, dtypes",
     ]
     specs = list(derived)
-    modules = sorted({op.function.__module__.rsplit(".", 1)[1] for op in specs})
-    lines += [f"    {module}," for module in modules] + [
-        ")",
+    lines += [
         "from fl_tensor.device import CPU, Device",
         "from fl_tensor.dtypes import DType",
         f"from fl_tensor.roles import {', '.join(_roles(specs))}\n",
@@ -66,18 +63,11 @@ def derived_ops(derived: Iterable[OpSpec]) -> str:
         passed = ", ".join(["self", *(p.name for p in op.parameters)])
         result = str(inspect.signature(op.function).return_annotation)
         lines += _define(op.name, ["self", *map(source, op.parameters)], result, "    ")
-        call = f"        return {module}.{op.name}({passed})\n"
+        lines += ["        " + textwrap.indent(f'"""{op.doc}"""', "        ").lstrip()]
+        call = f"        return derived.{module}.{op.name}({passed})\n"
         if len(call) > 101:
-            call = f"        return {module}.{op.name}(\n            {passed}\n        )\n"
+            call = f"        return derived.{module}.{op.name}(\n            {passed}\n        )\n"
         lines += [call]
-    lines += [
-        "\n# What each of them means is said where it is defined.",
-        "for _module in (",
-        *(f"    {module}," for module in modules),
-        "):",
-        "    for _name in vars(DerivedOps).keys() & _module.__all__:  # less while this is stale",
-        "        getattr(DerivedOps, _name).__doc__ = getattr(_module, _name).__doc__\n",
-    ]
     return "\n".join(lines)
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from fl_memory.forks import free_after_fork
 from fl_tensor import files, settings
 
+__all__ = ["folder", "read", "state", "write"]
+
 DEFAULT_BYTES = 512 << 20
 #: A process looks how much there is at its first write, and after so large a part of all room.
 _LOOK = 1 / 16

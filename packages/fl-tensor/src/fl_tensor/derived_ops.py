@@ -8,34 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor import dtypes
-from fl_tensor.derived import (
-    attention,
-    comparison,
-    complex_parts,
-    conv_gradient,
-    diagonals,
-    einsum,
-    elementwise,
-    fft,
-    floats,
-    linalg,
-    loss,
-    manipulation,
-    nan,
-    normalization,
-    pooling,
-    pooling_gradient,
-    product,
-    reduction,
-    repetition,
-    sampling,
-    scan,
-    search,
-    sequence,
-    statistics,
-    truncation,
-)
+from fl_tensor import derived, dtypes
 from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import DType
 from fl_tensor.roles import A, Axes, Axis, F, N, NewAxis, P, Q, R, S, Shape
@@ -47,369 +20,526 @@ class DerivedOps:
     """Inherit beside the primitives: ``self`` is the ``ops`` of each composition."""
 
     def acos(self, x: F) -> Any:
-        return elementwise.acos(self, x)
+        """The angle in [0, pi] whose cosine is ``x``; NaN outside [-1, 1]."""
+        return derived.elementwise.acos(self, x)
 
     def acosh(self, x: F) -> Any:
-        return elementwise.acosh(self, x)
+        """Inverse of cosh for ``x >= 1``: log1p(t + sqrt(t^2 + 2 t)), t = x - 1; NaN below 1."""
+        return derived.elementwise.acosh(self, x)
 
     def asin(self, x: F) -> Any:
-        return elementwise.asin(self, x)
+        """The angle in [-pi/2, pi/2] whose sine is ``x``; NaN outside [-1, 1]."""
+        return derived.elementwise.asin(self, x)
 
     def asinh(self, x: F) -> Any:
-        return elementwise.asinh(self, x)
+        """Inverse of sinh: sign(x) log1p(a + a^2 / (1 + sqrt(a^2 + 1))), a = |x|."""
+        return derived.elementwise.asinh(self, x)
 
     def atan(self, x: F) -> Any:
-        return elementwise.atan(self, x)
+        """The angle in [-pi/2, pi/2] whose tangent is ``x``."""
+        return derived.elementwise.atan(self, x)
 
     def atanh(self, x: F) -> Any:
-        return elementwise.atanh(self, x)
+        """Inverse of tanh on (-1, 1): (log1p(x) - log1p(-x)) / 2."""
+        return derived.elementwise.atanh(self, x)
 
     def cbrt(self, x: S) -> Any:
-        return elementwise.cbrt(self, x)
+        """The real cube root, that of a negative number negative."""
+        return derived.elementwise.cbrt(self, x)
 
     def clip(self, x: Q, low: Q | None = None, high: Q | None = None) -> Any:
-        return elementwise.clip(self, x, low, high)
+        """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast."""
+        return derived.elementwise.clip(self, x, low, high)
 
     def cosh(self, x: F) -> Any:
-        return elementwise.cosh(self, x)
+        """Hyperbolic cosine, as half the square of 2 cosh(x/2), less 1."""
+        return derived.elementwise.cosh(self, x)
 
     def deg2rad(self, x: S) -> Any:
-        return elementwise.deg2rad(self, x)
+        """Degrees as radians."""
+        return derived.elementwise.deg2rad(self, x)
 
     def exp2(self, x: F) -> Any:
-        return elementwise.exp2(self, x)
+        """2 to the power ``x``."""
+        return derived.elementwise.exp2(self, x)
 
     def gelu(self, x: S, approximate: str = "none") -> Any:
-        return elementwise.gelu(self, x, approximate)
+        """x times the normal distribution function at x; ``approximate="tanh"`` for the tanh form.
+        Hendrycks & Gimpel, 2016."""
+        return derived.elementwise.gelu(self, x, approximate)
 
     def hypot(self, x: S, y: S) -> Any:
-        return elementwise.hypot(self, x, y)
+        """``sqrt(x^2 + y^2)`` without overflow of the squares."""
+        return derived.elementwise.hypot(self, x, y)
 
     def log10(self, x: F) -> Any:
-        return elementwise.log10(self, x)
+        """Logarithm to base 10."""
+        return derived.elementwise.log10(self, x)
 
     def log2(self, x: F) -> Any:
-        return elementwise.log2(self, x)
+        """Logarithm to base 2."""
+        return derived.elementwise.log2(self, x)
 
     def logaddexp(self, x: S, y: S) -> Any:
-        return elementwise.logaddexp(self, x, y)
+        """``log(exp(x) + exp(y))`` without overflow: max + log1p(exp(-|x - y|))."""
+        return derived.elementwise.logaddexp(self, x, y)
 
     def logit(self, x: S) -> Any:
-        return elementwise.logit(self, x)
+        """``log(x / (1 - x))``, the inverse of sigmoid; NaN outside [0, 1]."""
+        return derived.elementwise.logit(self, x)
 
     def rad2deg(self, x: S) -> Any:
-        return elementwise.rad2deg(self, x)
+        """Radians as degrees."""
+        return derived.elementwise.rad2deg(self, x)
 
     def reciprocal(self, x: F) -> Any:
-        return elementwise.reciprocal(self, x)
+        """``1 / x``."""
+        return derived.elementwise.reciprocal(self, x)
 
     def relu(self, x: R) -> Any:
-        return elementwise.relu(self, x)
+        """``max(x, 0)``; NaN stays NaN."""
+        return derived.elementwise.relu(self, x)
 
     def rsqrt(self, x: F) -> Any:
-        return elementwise.rsqrt(self, x)
+        """``1 / sqrt(x)``."""
+        return derived.elementwise.rsqrt(self, x)
 
     def sigmoid(self, x: S) -> Any:
-        return elementwise.sigmoid(self, x)
+        """``1 / (1 + exp(-x))``, as exp(min(x, 0)) / (1 + exp(-|x|)): no overflow, exact in both
+        tails."""
+        return derived.elementwise.sigmoid(self, x)
 
     def silu(self, x: S) -> Any:
-        return elementwise.silu(self, x)
+        """``x * sigmoid(x)``, also called swish. Elfwing et al., 2017."""
+        return derived.elementwise.silu(self, x)
 
     def sinh(self, x: F) -> Any:
-        return elementwise.sinh(self, x)
+        """Hyperbolic sine, as 2 sinh(x/2) cosh(x/2): exact near 0, no early overflow."""
+        return derived.elementwise.sinh(self, x)
 
     def softplus(self, x: S) -> Any:
-        return elementwise.softplus(self, x)
+        """``log(1 + exp(x))``, as max(x, 0) + log1p(exp(-|x|))."""
+        return derived.elementwise.softplus(self, x)
 
     def square(self, x: N) -> Any:
-        return elementwise.square(self, x)
+        """``x * x``."""
+        return derived.elementwise.square(self, x)
 
     def tan(self, x: F) -> Any:
-        return elementwise.tan(self, x)
+        """Tangent of radians."""
+        return derived.elementwise.tan(self, x)
 
     def allclose(
         self, x: F, y: F, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
     ) -> Any:
-        return floats.allclose(self, x, y, rtol, atol, equal_nan)
+        """Whether ``isclose`` holds everywhere, without axes; True for nothing."""
+        return derived.floats.allclose(self, x, y, rtol, atol, equal_nan)
 
     def array_equal(self, x: P, y: P, equal_nan: bool = False) -> Any:
-        return floats.array_equal(self, x, y, equal_nan)
+        """Whether shapes and all elements are equal, without axes."""
+        return derived.floats.array_equal(self, x, y, equal_nan)
 
     def copysign(self, x: S, y: S) -> Any:
-        return floats.copysign(self, x, y)
+        """The magnitude of ``x`` with the sign of ``y``, that of -0.0 included."""
+        return derived.floats.copysign(self, x, y)
 
     def fmax(self, x: Q, y: Q) -> Any:
-        return floats.fmax(self, x, y)
+        """The larger, or the one that is not NaN."""
+        return derived.floats.fmax(self, x, y)
 
     def fmin(self, x: Q, y: Q) -> Any:
-        return floats.fmin(self, x, y)
+        """The smaller, or the one that is not NaN."""
+        return derived.floats.fmin(self, x, y)
 
     def isclose(
         self, x: F, y: F, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
     ) -> Any:
-        return floats.isclose(self, x, y, rtol, atol, equal_nan)
+        """Whether ``|x - y| <= atol + rtol * |y|``; infinities are close to themselves alone, and NaN
+        to NaN only with ``equal_nan``."""
+        return derived.floats.isclose(self, x, y, rtol, atol, equal_nan)
 
     def isneginf(self, x: Q) -> Any:
-        return floats.isneginf(self, x)
+        """True where ``x`` is minus infinity."""
+        return derived.floats.isneginf(self, x)
 
     def isposinf(self, x: Q) -> Any:
-        return floats.isposinf(self, x)
+        """True where ``x`` is plus infinity."""
+        return derived.floats.isposinf(self, x)
 
     def nan_to_num(
         self, x: Q, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
     ) -> Any:
-        return floats.nan_to_num(self, x, nan, posinf, neginf)
+        """``x`` with numbers in place of NaN and infinities, which become the largest and the smallest
+        of the dtype unless given."""
+        return derived.floats.nan_to_num(self, x, nan, posinf, neginf)
 
     def nextafter(self, x: S, y: S) -> Any:
-        return floats.nextafter(self, x, y)
+        """The number of the dtype next to ``x`` in the direction of ``y``; ``y`` where they are equal.
+        Below twice the smallest normal number it needs a backend that keeps subnormal ones. Rump,
+        Zimmermann, Boldo & Melquiond, 2009."""
+        return derived.floats.nextafter(self, x, y)
 
     def signbit(self, x: S) -> Any:
-        return floats.signbit(self, x)
+        """True where ``x`` is negative, -0.0 included; of NaN nothing is promised."""
+        return derived.floats.signbit(self, x)
 
     def trunc(self, x: R) -> Any:
-        return floats.trunc(self, x)
+        """The integer part, towards zero; integers are returned as they are."""
+        return derived.floats.trunc(self, x)
 
     def greater(self, x: Q, y: Q) -> Any:
-        return comparison.greater(self, x, y)
+        """``x > y`` as bool."""
+        return derived.comparison.greater(self, x, y)
 
     def greater_equal(self, x: Q, y: Q) -> Any:
-        return comparison.greater_equal(self, x, y)
+        """``x >= y`` as bool."""
+        return derived.comparison.greater_equal(self, x, y)
 
     def isfinite(self, x: A) -> Any:
-        return comparison.isfinite(self, x)
+        """True where ``x`` is neither infinite nor NaN."""
+        return derived.comparison.isfinite(self, x)
 
     def isinf(self, x: A) -> Any:
-        return comparison.isinf(self, x)
+        """True where ``x``, or a part of it, is plus or minus infinity."""
+        return derived.comparison.isinf(self, x)
 
     def isnan(self, x: A) -> Any:
-        return comparison.isnan(self, x)
+        """True where ``x`` is not a number."""
+        return derived.comparison.isnan(self, x)
 
     def less_equal(self, x: Q, y: Q) -> Any:
-        return comparison.less_equal(self, x, y)
+        """``x <= y`` as bool."""
+        return derived.comparison.less_equal(self, x, y)
 
     def logical_and(self, x: A, y: A) -> Any:
-        return comparison.logical_and(self, x, y)
+        """True where both are non-zero."""
+        return derived.comparison.logical_and(self, x, y)
 
     def logical_not(self, x: A) -> Any:
-        return comparison.logical_not(self, x)
+        """True where ``x`` is zero."""
+        return derived.comparison.logical_not(self, x)
 
     def logical_or(self, x: A, y: A) -> Any:
-        return comparison.logical_or(self, x, y)
+        """True where either is non-zero."""
+        return derived.comparison.logical_or(self, x, y)
 
     def logical_xor(self, x: A, y: A) -> Any:
-        return comparison.logical_xor(self, x, y)
+        """True where exactly one is non-zero."""
+        return derived.comparison.logical_xor(self, x, y)
 
     def not_equal(self, x: P, y: P) -> Any:
-        return comparison.not_equal(self, x, y)
+        """``x != y`` as bool; NaN differs from everything."""
+        return derived.comparison.not_equal(self, x, y)
 
     def all(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
-        return reduction.all(self, x, axis, keepdims)
+        """Whether every element over axes is non-zero; True over nothing."""
+        return derived.reduction.all(self, x, axis, keepdims)
 
     def any(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
-        return reduction.any(self, x, axis, keepdims)
+        """Whether any element over axes is non-zero; False over nothing."""
+        return derived.reduction.any(self, x, axis, keepdims)
 
     def argmin(self, x: Q, axis: Axis, keepdims: bool = False) -> Any:
-        return reduction.argmin(self, x, axis, keepdims)
+        """Position of the first minimum along an axis, int64; a NaN counts as the minimum."""
+        return derived.reduction.argmin(self, x, axis, keepdims)
 
     def count_nonzero(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
-        return reduction.count_nonzero(self, x, axis, keepdims)
+        """The number of non-zero elements over axes, int64."""
+        return derived.reduction.count_nonzero(self, x, axis, keepdims)
 
     def log_softmax(self, x: S, axis: Axis = -1) -> Any:
-        return reduction.log_softmax(self, x, axis)
+        """``log(softmax(x))`` along ``axis``, without its underflow; an empty axis stays empty."""
+        return derived.reduction.log_softmax(self, x, axis)
 
     def logsumexp(self, x: S, axis: Axes, keepdims: bool = False) -> Any:
-        return reduction.logsumexp(self, x, axis, keepdims)
+        """``log(sum(exp(x)))`` over axes without overflow; -inf over nothing."""
+        return derived.reduction.logsumexp(self, x, axis, keepdims)
 
     def mean(self, x: F, axis: Axes, keepdims: bool = False) -> Any:
-        return reduction.mean(self, x, axis, keepdims)
+        """Arithmetic mean over axes; NaN over nothing."""
+        return derived.reduction.mean(self, x, axis, keepdims)
 
     def norm(self, x: F, axis: Axes, keepdims: bool = False, ord: float = 2.0) -> Any:
-        return reduction.norm(self, x, axis, keepdims, ord)
+        """Vector norm over axes: (sum |x|^ord)^(1/ord); ``inf`` the largest, ``-inf`` the smallest
+        magnitude, 0 the count of non-zeros. Real."""
+        return derived.reduction.norm(self, x, axis, keepdims, ord)
 
     def softmax(self, x: S, axis: Axis = -1) -> Any:
-        return reduction.softmax(self, x, axis)
+        """``exp(x)`` divided by its sum along ``axis``; an empty axis stays empty."""
+        return derived.reduction.softmax(self, x, axis)
 
     def std(self, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
-        return reduction.std(self, x, axis, keepdims, correction)
+        """The square root of ``var``."""
+        return derived.reduction.std(self, x, axis, keepdims, correction)
 
     def var(self, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
-        return reduction.var(self, x, axis, keepdims, correction)
+        """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
+        unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite. What
+        rounding the mean does to the distances is corrected."""
+        return derived.reduction.var(self, x, axis, keepdims, correction)
 
     def cumulative_logsumexp(self, x: S, axis: Axis = -1) -> Any:
-        return scan.cumulative_logsumexp(self, x, axis)
+        """``log(cumulative_sum(exp(x)))`` without overflow."""
+        return derived.scan.cumulative_logsumexp(self, x, axis)
 
     def cumulative_max(self, x: Q, axis: Axis = -1) -> Any:
-        return scan.cumulative_max(self, x, axis)
+        """The largest element so far; NaN from the first one on."""
+        return derived.scan.cumulative_max(self, x, axis)
 
     def cumulative_min(self, x: Q, axis: Axis = -1) -> Any:
-        return scan.cumulative_min(self, x, axis)
+        """The smallest element so far; NaN from the first one on."""
+        return derived.scan.cumulative_min(self, x, axis)
 
     def cumulative_prod(self, x: N, axis: Axis = -1) -> Any:
-        return scan.cumulative_prod(self, x, axis)
+        """Inclusive running product; dtype as ``prod``."""
+        return derived.scan.cumulative_prod(self, x, axis)
 
     def nanargmax(self, x: Q, axis: Axis, keepdims: bool = False) -> Any:
-        return nan.nanargmax(self, x, axis, keepdims)
+        """Position of the first maximum that is no NaN along an axis, int64; 0 where all are NaN."""
+        return derived.nan.nanargmax(self, x, axis, keepdims)
 
     def nanargmin(self, x: Q, axis: Axis, keepdims: bool = False) -> Any:
-        return nan.nanargmin(self, x, axis, keepdims)
+        """Position of the first minimum that is no NaN along an axis, int64; 0 where all are NaN."""
+        return derived.nan.nanargmin(self, x, axis, keepdims)
 
     def nanmax(self, x: Q, axis: Axes, keepdims: bool = False) -> Any:
-        return nan.nanmax(self, x, axis, keepdims)
+        """The largest that is no NaN; NaN where all are."""
+        return derived.nan.nanmax(self, x, axis, keepdims)
 
     def nanmean(self, x: S, axis: Axes, keepdims: bool = False) -> Any:
-        return nan.nanmean(self, x, axis, keepdims)
+        """Arithmetic mean of what is no NaN; NaN over nothing."""
+        return derived.nan.nanmean(self, x, axis, keepdims)
 
     def nanmin(self, x: Q, axis: Axes, keepdims: bool = False) -> Any:
-        return nan.nanmin(self, x, axis, keepdims)
+        """The smallest that is no NaN; NaN where all are."""
+        return derived.nan.nanmin(self, x, axis, keepdims)
 
     def nanprod(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
-        return nan.nanprod(self, x, axis, keepdims)
+        """Product of what is no NaN; 1 over nothing. dtype as ``prod``."""
+        return derived.nan.nanprod(self, x, axis, keepdims)
 
     def nanstd(self, x: S, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
-        return nan.nanstd(self, x, axis, keepdims, correction)
+        """The square root of ``nanvar``."""
+        return derived.nan.nanstd(self, x, axis, keepdims, correction)
 
     def nansum(self, x: A, axis: Axes, keepdims: bool = False) -> Any:
-        return nan.nansum(self, x, axis, keepdims)
+        """Sum of what is no NaN; 0 over nothing. dtype as ``sum``."""
+        return derived.nan.nansum(self, x, axis, keepdims)
 
     def nanvar(self, x: S, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
-        return nan.nanvar(self, x, axis, keepdims, correction)
+        """Variance of what is no NaN: as ``var``; NaN where ``correction`` leaves nothing to divide
+        by."""
+        return derived.nan.nanvar(self, x, axis, keepdims, correction)
 
     def average(self, x: F, weights: F, axis: Axes, keepdims: bool = False) -> Any:
-        return statistics.average(self, x, weights, axis, keepdims)
+        """``sum(x * weights) / sum(weights)`` over axes; the weights broadcast to the shape of
+        ``x``."""
+        return derived.statistics.average(self, x, weights, axis, keepdims)
 
     def median(self, x: S, axis: Axes, keepdims: bool = False) -> Any:
-        return statistics.median(self, x, axis, keepdims)
+        """The middle element over axes, of an even number the mean of the two in the middle; NaN where
+        there is one, and over nothing."""
+        return derived.statistics.median(self, x, axis, keepdims)
 
     def nanmedian(self, x: S, axis: Axes, keepdims: bool = False) -> Any:
-        return statistics.nanmedian(self, x, axis, keepdims)
+        """``median`` of what is no NaN; NaN over nothing."""
+        return derived.statistics.nanmedian(self, x, axis, keepdims)
 
     def nanquantile(
         self, x: S, q: tuple[float, ...], axis: Axes, keepdims: bool = False, method: str = "linear"
     ) -> Any:
-        return statistics.nanquantile(self, x, q, axis, keepdims, method)
+        """``quantile`` of what is no NaN: (len(q), *reduced); NaN over nothing."""
+        return derived.statistics.nanquantile(self, x, q, axis, keepdims, method)
 
     def quantile(
         self, x: S, q: tuple[float, ...], axis: Axes, keepdims: bool = False, method: str = "linear"
     ) -> Any:
-        return statistics.quantile(self, x, q, axis, keepdims, method)
+        """The values that shares ``q`` of the elements over axes do not exceed, one after the other
+        along a new first axis: (len(q), *reduced). Between two elements ``method`` decides:
+        ``"linear"`` interpolation, the ``"lower"``, the ``"higher"``, their ``"midpoint"``, the
+        ``"nearest"``. NaN where there is one, and over nothing."""
+        return derived.statistics.quantile(self, x, q, axis, keepdims, method)
 
     def expand_dims(self, x: A, axis: NewAxis) -> Any:
-        return manipulation.expand_dims(self, x, axis)
+        """A new axis of size 1 at position ``axis`` of the result."""
+        return derived.manipulation.expand_dims(self, x, axis)
 
     def flip(self, x: A, axis: Axes) -> Any:
-        return manipulation.flip(self, x, axis)
+        """The elements in reverse order along the given axes."""
+        return derived.manipulation.flip(self, x, axis)
 
     def moveaxis(self, x: A, source: Axis, destination: Axis) -> Any:
-        return manipulation.moveaxis(self, x, source, destination)
+        """Axis ``source`` moved to position ``destination``; the others keep their order."""
+        return derived.manipulation.moveaxis(self, x, source, destination)
 
     def one_hot(self, x: A, classes: int, dtype: DType = dtypes.float32) -> Any:
-        return manipulation.one_hot(self, x, classes, dtype)
+        """Integers (...) as rows (..., classes) with a single 1; out of range gives a row of zeros."""
+        return derived.manipulation.one_hot(self, x, classes, dtype)
 
     def roll(self, x: A, shift: int, axis: Axis) -> Any:
-        return manipulation.roll(self, x, shift, axis)
+        """Elements moved ``shift`` places along ``axis``; those that fall off come back in front."""
+        return derived.manipulation.roll(self, x, shift, axis)
 
     def slice_update(
         self, x: A, starts: Shape, steps: tuple[int, ...], updates: A, donate: bool = False
     ) -> Any:
-        return manipulation.slice_update(self, x, starts, steps, updates, donate)
+        """``x`` with ``updates`` written where ``slice(x, starts, updates.shape, steps)`` reads."""
+        return derived.manipulation.slice_update(self, x, starts, steps, updates, donate)
 
     def split(self, x: A, sizes: Sequence[int], axis: Axis = 0) -> list[Any]:
-        return manipulation.split(self, x, sizes, axis)
+        """Consecutive parts of the given sizes, which add up to the size of ``axis``."""
+        return derived.manipulation.split(self, x, sizes, axis)
 
     def squeeze(self, x: A, axis: Axes) -> Any:
-        return manipulation.squeeze(self, x, axis)
+        """Without the given axes, which must have size 1 (ShapeError otherwise)."""
+        return derived.manipulation.squeeze(self, x, axis)
 
     def stack(self, xs: Sequence[P], axis: NewAxis = 0) -> Any:
-        return manipulation.stack(self, xs, axis)
+        """Arrays of one shape joined along a new axis."""
+        return derived.manipulation.stack(self, xs, axis)
 
     def swapaxes(self, x: A, axis1: Axis, axis2: Axis) -> Any:
-        return manipulation.swapaxes(self, x, axis1, axis2)
+        """Two axes exchanged."""
+        return derived.manipulation.swapaxes(self, x, axis1, axis2)
 
     def take_along_axis(self, x: A, indices: A, axis: Axis = -1) -> Any:
-        return manipulation.take_along_axis(self, x, indices, axis)
+        """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``: shapes equal except along ``axis``;
+        the shape of ``indices`` is the result's."""
+        return derived.manipulation.take_along_axis(self, x, indices, axis)
 
     def tile(self, x: A, repeats: Shape) -> Any:
-        return manipulation.tile(self, x, repeats)
+        """``x`` repeated ``repeats[i]`` times along axis i; missing leading axes count as 1."""
+        return derived.manipulation.tile(self, x, repeats)
 
     def topk(self, x: Q, k: int, axis: Axis = -1, largest: bool = True) -> tuple[Any, Any]:
-        return manipulation.topk(self, x, k, axis, largest)
+        """The ``k`` largest (or smallest) values along ``axis`` in order, and their int64 positions."""
+        return derived.manipulation.topk(self, x, k, axis, largest)
 
     def diff(
         self, x: P, n: int = 1, axis: Axis = -1, prepend: P | None = None, append: P | None = None
     ) -> Any:
-        return repetition.diff(self, x, n, axis, prepend, append)
+        """Differences of neighbours along ``axis``, ``n`` times over; of bools, whether they differ.
+        ``prepend`` and ``append`` are put before and after ``x`` first; one without axes is a single
+        element."""
+        return derived.repetition.diff(self, x, n, axis, prepend, append)
 
     def pad_edges(self, x: A, low: Shape, high: Shape, mode: str = "edge") -> Any:
-        return repetition.pad_edges(self, x, low, high, mode)
+        """``low`` and ``high`` elements around ``x`` that continue it: ``"edge"`` repeats the outermost
+        elements, ``"wrap"`` starts again at the other end, ``"symmetric"`` mirrors at the edge,
+        ``"reflect"`` at the outermost elements."""
+        return derived.repetition.pad_edges(self, x, low, high, mode)
 
     def repeat(self, x: A, repeats: Sequence[int], axis: Axis) -> Any:
-        return repetition.repeat(self, x, repeats, axis)
+        """Every slice along ``axis`` several times in a row: ``repeats[i]`` times slice i, or
+        ``repeats[0]`` times each."""
+        return derived.repetition.repeat(self, x, repeats, axis)
 
     def unstack(self, x: A, axis: Axis = 0) -> tuple[Any, ...]:
-        return repetition.unstack(self, x, axis)
+        """The slices along ``axis``, without it."""
+        return derived.repetition.unstack(self, x, axis)
 
     def diag(self, x: A, k: int = 0) -> Any:
-        return diagonals.diag(self, x, k)
+        """A vector (n,) as diagonal ``k`` of a square matrix of zeros, or diagonal ``k`` of a
+        matrix."""
+        return derived.diagonals.diag(self, x, k)
 
     def diagonal(self, x: A, offset: int = 0, axis1: Axis = 0, axis2: Axis = 1) -> Any:
-        return diagonals.diagonal(self, x, offset, axis1, axis2)
+        """The elements whose index along ``axis2`` is ``offset`` more than along ``axis1``, as a last
+        axis in place of the two."""
+        return derived.diagonals.diagonal(self, x, offset, axis1, axis2)
 
     def trace(self, x: N, offset: int = 0, axis1: Axis = 0, axis2: Axis = 1) -> Any:
-        return diagonals.trace(self, x, offset, axis1, axis2)
+        """The sum of ``diagonal(x, offset, axis1, axis2)``; dtype as ``sum``."""
+        return derived.diagonals.trace(self, x, offset, axis1, axis2)
 
     def tril(self, x: A, k: int = 0) -> Any:
-        return diagonals.tril(self, x, k)
+        """The lower triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
+        return derived.diagonals.tril(self, x, k)
 
     def triu(self, x: A, k: int = 0) -> Any:
-        return diagonals.triu(self, x, k)
+        """The upper triangle of the last two axes, diagonal ``k`` included, zeros elsewhere."""
+        return derived.diagonals.triu(self, x, k)
 
     def cross(self, x: N, y: N, axis: Axis = -1) -> Any:
-        return product.cross(self, x, y, axis)
+        """Vector product along ``axis``, which has size 3, of operands of one rank; the other axes
+        broadcast."""
+        return derived.product.cross(self, x, y, axis)
 
     def dot(self, x: N, y: N) -> Any:
-        return product.dot(self, x, y)
+        """``sum(x * y)`` along the last axis: (..., n) and (..., n) give (...)."""
+        return derived.product.dot(self, x, y)
 
     def embedding(self, weight: A, indices: A) -> Any:
-        return product.embedding(self, weight, indices)
+        """Rows of ``weight`` (n, dim) at integer ``indices`` (...): shape (..., dim)."""
+        return derived.product.embedding(self, weight, indices)
 
     def inner(self, x: N, y: N) -> Any:
-        return product.inner(self, x, y)
+        """Sums of products over the last axes of both: (..., n) and (*other, n) give (..., *other). An
+        operand without axes multiplies the other."""
+        return derived.product.inner(self, x, y)
 
     def kron(self, x: N, y: N) -> Any:
-        return product.kron(self, x, y)
+        """Kronecker product: every element of ``x`` times all of ``y``, side by side; sizes multiply
+        axis by axis, missing leading axes count as 1."""
+        return derived.product.kron(self, x, y)
 
     def linear(self, x: F, weight: F, bias: F | None = None) -> Any:
-        return product.linear(self, x, weight, bias)
+        """``x @ weight.T + bias``: x (..., in), weight (out, in), bias (out,) give (..., out)."""
+        return derived.product.linear(self, x, weight, bias)
 
     def outer(self, x: N, y: N) -> Any:
-        return product.outer(self, x, y)
+        """Every product of an element of ``x`` (m,) with one of ``y`` (n,): shape (m, n)."""
+        return derived.product.outer(self, x, y)
 
     def tensordot(self, x: N, y: N, axes: tuple[tuple[int, ...], tuple[int, ...]]) -> Any:
-        return product.tensordot(self, x, y, axes)
+        """Sums of products over ``axes[0]`` of ``x`` and ``axes[1]`` of ``y``, pair by pair; the result
+        has the other axes of ``x``, then those of ``y``."""
+        return derived.product.tensordot(self, x, y, axes)
 
     def vecdot(self, x: N, y: N, axis: Axis = -1) -> Any:
-        return product.vecdot(self, x, y, axis)
+        """``sum(conj(x) * y)`` along ``axis`` of operands that broadcast; the axis has one size in
+        both."""
+        return derived.product.vecdot(self, x, y, axis)
 
     def einsum(self, xs: Sequence[N], subscripts: str) -> Any:
-        return einsum.einsum(self, xs, subscripts)
+        """Sums of products by the names of axes, as ``numpy.einsum``: ``"ij,jk->ik"``; repeated names
+        take a diagonal, names that the result lacks are summed, ``...`` stands for axes that broadcast.
+        Without ``->`` the result has the names that occur once, in alphabetical order. Of several
+        operands those are multiplied first whose product is the smallest beside them."""
+        return derived.einsum.einsum(self, xs, subscripts)
 
     def argwhere(self, x: A) -> Any:
-        return search.argwhere(self, x)
+        """The index of every element that is not zero, in C order: (count, axes) int64."""
+        return derived.search.argwhere(self, x)
 
     def bincount(self, x: A, length: int, weights: F | None = None) -> Any:
-        return search.bincount(self, x, length, weights)
+        """How often each of 0 .. ``length`` - 1 occurs in the integers ``x``, int64; or the sums of
+        their ``weights`` (shape of ``x``). All of ``x`` are in that range."""
+        return derived.search.bincount(self, x, length, weights)
 
     def histogram(self, x: Q, edges: Q, weights: F | None = None) -> Any:
-        return search.histogram(self, x, edges, weights)
+        """How many elements of ``x`` lie in each bin between neighbours of the ascending ``edges``
+        (bins + 1,), int64; or the sums of their ``weights``. A bin has its lower edge, the last one
+        also its upper. Elements outside and NaN are not counted."""
+        return derived.search.histogram(self, x, edges, weights)
 
     def isin(self, x: Q, values: Q, invert: bool = False) -> Any:
-        return search.isin(self, x, values, invert)
+        """Whether each element of ``x`` equals one of ``values`` (any shape), or with ``invert`` none
+        of them. NaN equals nothing."""
+        return derived.search.isin(self, x, values, invert)
 
     def searchsorted(self, x: Q, values: Q, side: str = "left") -> Any:
-        return search.searchsorted(self, x, values, side)
+        """Where ``values`` (any shape) belong in the ascending vector ``x``: int64 i such that
+        ``x[:i] < value <= x[i:]``, or ``<= value <`` with ``side="right"``. NaN is the
+        largest value."""
+        return derived.search.searchsorted(self, x, values, side)
 
     def unique(self, x: A, equal_nan: bool = True) -> tuple[Any, Any, Any, Any]:
-        return search.unique(self, x, equal_nan)
+        """The distinct slices of ``x`` (n, ...) along its first axis in ascending order (of several
+        elements, and of the parts of complex ones, the first counts most); where each occurs first; for
+        every slice the number of its equal among the distinct; and how often each occurs. NaNs are
+        equal, or all different."""
+        return derived.search.unique(self, x, equal_nan)
 
     def batch_norm(
         self,
@@ -421,7 +551,9 @@ class DerivedOps:
         axis: Axis = 1,
         eps: float = 1e-05,
     ) -> Any:
-        return normalization.batch_norm(self, x, mean, variance, weight, bias, axis, eps)
+        """``(x - mean) / sqrt(variance + eps) * weight + bias``; all parameters have the size of
+        ``axis``. Ioffe & Szegedy, 2015."""
+        return derived.normalization.batch_norm(self, x, mean, variance, weight, bias, axis, eps)
 
     def batch_norm_gradient(
         self,
@@ -433,7 +565,10 @@ class DerivedOps:
         axis: Axis = 1,
         eps: float = 1e-05,
     ) -> tuple[Any, Any, Any]:
-        return normalization.batch_norm_gradient(
+        """The gradients of ``x``, weight and bias, ``gradient`` being that of what
+        ``batch_norm_training`` makes of them; ``mean`` and ``variance`` are the statistics that it
+        gave. Raises ShapeError where ``gradient`` is not shaped as ``x``."""
+        return derived.normalization.batch_norm_gradient(
             self, gradient, x, mean, variance, weight, axis, eps
         )
 
@@ -445,7 +580,9 @@ class DerivedOps:
         axis: Axis = 1,
         eps: float = 1e-05,
     ) -> tuple[Any, Any, Any]:
-        return normalization.batch_norm_training(self, x, weight, bias, axis, eps)
+        """``batch_norm`` of ``x`` by its own statistics, and these: the mean and the biased variance
+        over all axes but ``axis``."""
+        return derived.normalization.batch_norm_training(self, x, weight, bias, axis, eps)
 
     def layer_norm(
         self,
@@ -455,15 +592,21 @@ class DerivedOps:
         axis: Axes = (-1,),
         eps: float = 1e-05,
     ) -> Any:
-        return normalization.layer_norm(self, x, weight, bias, axis, eps)
+        """``(x - mean) / sqrt(var + eps) * weight + bias`` with mean and biased variance over ``axis``;
+        weight and bias have the sizes of those axes, in increasing order. Ba et al., 2016."""
+        return derived.normalization.layer_norm(self, x, weight, bias, axis, eps)
 
     def avg_pool(
         self, x: F, window: Shape, stride: Shape, padding: Padding, count_include_pad: bool = True
     ) -> Any:
-        return pooling.avg_pool(self, x, window, stride, padding, count_include_pad)
+        """The mean of each window. ``x`` (batch, channels, *spatial); padding counts as zeros, or not
+        at all with ``count_include_pad=False``."""
+        return derived.pooling.avg_pool(self, x, window, stride, padding, count_include_pad)
 
     def max_pool(self, x: R, window: Shape, stride: Shape, padding: Padding) -> Any:
-        return pooling.max_pool(self, x, window, stride, padding)
+        """The largest element of each window. ``x`` (batch, channels, *spatial); padding (low, high)
+        per spatial axis never wins. NaN in a window gives NaN."""
+        return derived.pooling.max_pool(self, x, window, stride, padding)
 
     def avg_pool_gradient(
         self,
@@ -474,14 +617,21 @@ class DerivedOps:
         padding: Padding,
         count_include_pad: bool = True,
     ) -> Any:
-        return pooling_gradient.avg_pool_gradient(
+        """The gradient of an array of ``shape`` (batch, channels, *spatial), ``gradient`` being that of
+        its ``avg_pool``."""
+        return derived.pooling_gradient.avg_pool_gradient(
             self, gradient, shape, window, stride, padding, count_include_pad
         )
 
     def max_pool_gradient(
         self, gradient: S, x: S, window: Shape, stride: Shape, padding: Padding
     ) -> Any:
-        return pooling_gradient.max_pool_gradient(self, gradient, x, window, stride, padding)
+        """The gradient of ``x`` (batch, channels, *spatial), ``gradient`` being that of its
+        ``max_pool``: it goes to the first maximum of each window in C order, and nowhere where the
+        maximum is NaN."""
+        return derived.pooling_gradient.max_pool_gradient(
+            self, gradient, x, window, stride, padding
+        )
 
     def conv_data_gradient(
         self,
@@ -494,7 +644,10 @@ class DerivedOps:
         kernel_dilation: Shape,
         groups: int = 1,
     ) -> Any:
-        return conv_gradient.conv_data_gradient(
+        """The gradient of an array ``x`` of ``shape`` (batch, channels, *spatial), ``gradient`` being
+        that of ``conv(x, w, stride, padding, input_dilation, kernel_dilation, groups)``. Raises
+        ShapeError where ``gradient`` is not shaped as that convolution. Accumulation as ``matmul``."""
+        return derived.conv_gradient.conv_data_gradient(
             self, gradient, w, shape, stride, padding, input_dilation, kernel_dilation, groups
         )
 
@@ -509,12 +662,18 @@ class DerivedOps:
         kernel_dilation: Shape,
         groups: int = 1,
     ) -> Any:
-        return conv_gradient.conv_weight_gradient(
+        """The gradient of weights ``w`` of ``shape`` (features, channels / groups, *kernel),
+        ``gradient`` being that of ``conv(x, w, stride, padding, input_dilation, kernel_dilation,
+        groups)``. Raises ShapeError where ``gradient`` is not shaped as that convolution. Accumulation
+        as ``matmul``."""
+        return derived.conv_gradient.conv_weight_gradient(
             self, gradient, x, shape, stride, padding, input_dilation, kernel_dilation, groups
         )
 
     def cross_entropy(self, log_probs: S, targets: A, axis: Axis = -1) -> Any:
-        return loss.cross_entropy(self, log_probs, targets, axis)
+        """``-log_probs`` at integer ``targets`` along ``axis``: log_probs (..., classes, ...), targets
+        the same shape without that axis, and so is the result. Targets are in [0, classes)."""
+        return derived.loss.cross_entropy(self, log_probs, targets, axis)
 
     def attention(
         self,
@@ -527,7 +686,18 @@ class DerivedOps:
         causal: bool = False,
         scale: float | None = None,
     ) -> Any:
-        return attention.attention(self, query, key, value, bias, allowed, keep, causal, scale)
+        """``softmax(query key^T * scale + bias) * keep`` times ``value``: for each of the queries
+        (batch, heads, queries, size) a mean of the values (batch, groups, keys, any), by how well it
+        fits their keys (batch, groups, keys, size). Vaswani et al., 2017. Each group serves heads /
+        groups heads in a row: Ainslie et al., 2023.
+
+        ``bias``, the bools ``allowed`` (where a query may look) and the factors ``keep`` (for dropout)
+        broadcast to (batch, heads, queries, keys); a bias of -inf forbids, too. ``causal``: no query
+        sees a later key, where the last query stands at the last key. ``scale`` is 1 / sqrt(size)
+        unless given. A query that may look nowhere gets zeros."""
+        return derived.attention.attention(
+            self, query, key, value, bias, allowed, keep, causal, scale
+        )
 
     def recurrent(
         self,
@@ -539,7 +709,25 @@ class DerivedOps:
         lengths: Shape | None = None,
         reverse: bool = False,
     ) -> Any:
-        return sequence.recurrent(self, x, state, weight, bias, cell, lengths, reverse)
+        """The states of one recurrent layer in one direction after each step: (kept, steps, batch,
+        hidden), where kept is 2 for ``"lstm"``, (h, c), and 1 for the others, h alone.
+
+        ``x`` (steps, batch, gates * hidden) are the projected inputs of all steps, ``state`` (kept,
+        batch, hidden) is what they begin with. With p = h @ weight.T + bias, weight (gates * hidden,
+        hidden) and bias (gates * hidden,), a step is
+
+            tanh  h' = tanh(x + p)
+            relu  h' = max(x + p, 0)
+            lstm  i, f, g, o = x + p
+                  c' = sigmoid(f) c + sigmoid(i) tanh(g)
+                  h' = sigmoid(o) tanh(c')
+            gru   r, z = sigmoid(x + p), n = tanh(x + r p), each with its third of x and p
+                  h' = (1 - z) n + z h
+
+        ``lengths``: of every sequence so many steps count, and its state stays as it is in the others.
+        ``reverse``: the last step comes first; states stay in the order of ``x``. Elman, 1990;
+        Hochreiter & Schmidhuber, 1997; Cho et al., 2014."""
+        return derived.sequence.recurrent(self, x, state, weight, bias, cell, lengths, reverse)
 
     def normal(
         self,
@@ -549,7 +737,9 @@ class DerivedOps:
         dtype: DType = dtypes.float32,
         device: Device = CPU,
     ) -> Any:
-        return sampling.normal(self, seed, offset, shape, dtype, device)
+        """Standard normal by Box & Muller (1958): sqrt(-2 log u) cos(2 pi v), u in (0, 1]; float16 and
+        bfloat16 are rounded from float32."""
+        return derived.sampling.normal(self, seed, offset, shape, dtype, device)
 
     def uniform(
         self,
@@ -559,7 +749,9 @@ class DerivedOps:
         dtype: DType = dtypes.float32,
         device: Device = CPU,
     ) -> Any:
-        return sampling.uniform(self, seed, offset, shape, dtype, device)
+        """Uniform on [0, 1): float32, float16 and bfloat16 from the top 24, 11 and 8 bits of one word,
+        float64 from 27 + 26 of two."""
+        return derived.sampling.uniform(self, seed, offset, shape, dtype, device)
 
     def truncated_normal(
         self,
@@ -571,87 +763,91 @@ class DerivedOps:
         dtype: DType = dtypes.float32,
         device: Device = CPU,
     ) -> Any:
-        return truncation.truncated_normal(self, seed, offset, shape, low, high, dtype, device)
+        """Standard normal numbers given that they lie in [low, high], by inversion: one word per
+        element in float32, two in float64, the algorithm AS 241 of Wichura (1988) from the nearer tail.
+        The distribution function is met to a few units in the last place, in both tails; within an
+        interval much narrower than 1 the numbers are as coarse as that. Raises ArgumentError for an
+        interval so far out that its probability is no normal number of the dtype."""
+        return derived.truncation.truncated_normal(
+            self, seed, offset, shape, low, high, dtype, device
+        )
 
     def angle(self, x: A) -> Any:
-        return complex_parts.angle(self, x)
+        """The angle of a complex ``x`` in radians, in [-pi, pi]; complex64 gives float32, complex128
+        float64."""
+        return derived.complex_parts.angle(self, x)
 
     def det(self, x: F) -> Any:
-        return linalg.det(self, x)
+        """The determinant of ``x`` (..., n, n): (...)."""
+        return derived.linalg.det(self, x)
 
     def eigvals(self, x: F) -> Any:
-        return linalg.eigvals(self, x)
+        """The eigenvalues of ``x`` (..., n, n), complex, in no particular order: (..., n)."""
+        return derived.linalg.eigvals(self, x)
 
     def eigvalsh(self, x: F) -> Any:
-        return linalg.eigvalsh(self, x)
+        """The eigenvalues of a Hermitian ``x`` (..., n, n), real and ascending: (..., n). Only the
+        lower triangle is read."""
+        return derived.linalg.eigvalsh(self, x)
 
     def inv(self, x: F) -> Any:
-        return linalg.inv(self, x)
+        """The inverse of ``x`` (..., n, n). Raises LinAlgError if ``x`` is singular."""
+        return derived.linalg.inv(self, x)
 
     def lstsq(self, x: F, y: F, rtol: A | None = None) -> Any:
-        return linalg.lstsq(self, x, y, rtol)
+        """The Z (..., n, k) for which ``x @ Z`` is nearest to ``y`` (..., m, k), ``x`` (..., m, n); of
+        several the smallest. Leading axes broadcast; ``rtol`` as in ``pinv``."""
+        return derived.linalg.lstsq(self, x, y, rtol)
 
     def matrix_norm(self, x: F, keepdims: bool = False, ord: str | float = "fro") -> Any:
-        return linalg.matrix_norm(self, x, keepdims, ord)
+        """A norm of each matrix of ``x`` (..., m, n), real: (...), or (..., 1, 1) with ``keepdims``.
+
+        ``"fro"``: root of the sum of squares. ``"nuc"``: sum of the singular values; 2, -2: the
+        largest, the smallest. 1, -1: the largest, the smallest sum of magnitudes in a column; inf,
+        -inf: in a row."""
+        return derived.linalg.matrix_norm(self, x, keepdims, ord)
 
     def matrix_power(self, x: N, n: int) -> Any:
-        return linalg.matrix_power(self, x, n)
+        """``x`` (..., m, m) multiplied with itself ``n`` times; the identity for n = 0, powers of the
+        inverse below."""
+        return derived.linalg.matrix_power(self, x, n)
 
     def matrix_rank(self, x: F, rtol: A | None = None) -> Any:
-        return linalg.matrix_rank(self, x, rtol)
+        """The number of singular values of ``x`` (..., m, n) above ``rtol`` times the largest, int64:
+        (...). ``rtol`` as in ``pinv``."""
+        return derived.linalg.matrix_rank(self, x, rtol)
 
     def pinv(self, x: F, rtol: A | None = None) -> Any:
-        return linalg.pinv(self, x, rtol)
+        """The Moore-Penrose inverse of ``x`` (..., m, n): (..., n, m). Singular values up to ``rtol``
+        times the largest count as zero; ``rtol`` is real and broadcasts to (...), by default max(m, n)
+        times the epsilon of the dtype."""
+        return derived.linalg.pinv(self, x, rtol)
 
     def svdvals(self, x: F) -> Any:
-        return linalg.svdvals(self, x)
+        """The singular values of ``x`` (..., m, n), descending: (..., min(m, n)), real."""
+        return derived.linalg.svdvals(self, x)
 
     def fftn(self, x: A, axes: Axes) -> Any:
-        return fft.fftn(self, x, axes)
+        """``fft`` of a complex ``x`` along several axes."""
+        return derived.fft.fftn(self, x, axes)
 
     def hfft(self, x: A, n: int, axis: Axis) -> Any:
-        return fft.hfft(self, x, n, axis)
+        """``fft`` of the Hermitian signal of length ``n`` whose first ``n // 2 + 1`` elements are the
+        complex ``x``: real."""
+        return derived.fft.hfft(self, x, n, axis)
 
     def ifftn(self, x: A, axes: Axes) -> Any:
-        return fft.ifftn(self, x, axes)
+        """Inverse of ``fftn``."""
+        return derived.fft.ifftn(self, x, axes)
 
     def ihfft(self, x: A, axis: Axis) -> Any:
-        return fft.ihfft(self, x, axis)
+        """Inverse of ``hfft``: the first ``n // 2 + 1`` elements of ``ifft`` of a real ``x``."""
+        return derived.fft.ihfft(self, x, axis)
 
     def irfftn(self, x: A, n: int, axes: Axes) -> Any:
-        return fft.irfftn(self, x, n, axes)
+        """Inverse of ``rfftn``, real: ``n`` elements along the last of ``axes``."""
+        return derived.fft.irfftn(self, x, n, axes)
 
     def rfftn(self, x: A, axes: Axes) -> Any:
-        return fft.rfftn(self, x, axes)
-
-
-# What each of them means is said where it is defined.
-for _module in (
-    attention,
-    comparison,
-    complex_parts,
-    conv_gradient,
-    diagonals,
-    einsum,
-    elementwise,
-    fft,
-    floats,
-    linalg,
-    loss,
-    manipulation,
-    nan,
-    normalization,
-    pooling,
-    pooling_gradient,
-    product,
-    reduction,
-    repetition,
-    sampling,
-    scan,
-    search,
-    sequence,
-    statistics,
-    truncation,
-):
-    for _name in vars(DerivedOps).keys() & _module.__all__:  # less while this is stale
-        getattr(DerivedOps, _name).__doc__ = getattr(_module, _name).__doc__
+        """``rfft`` of a real ``x`` along the last of ``axes``, ``fft`` along the others."""
+        return derived.fft.rfftn(self, x, axes)

@@ -92,7 +92,7 @@ def _derived() -> tuple[OpSpec, ...]:
             getattr(module, "CAPABILITY", None),
             getattr(module, "SINCE", {}).get(name, FIRST),
         )
-        for module in derived.MODULES
+        for module in derived.modules()
         for name in module.__all__
     )
 

@@ -7,6 +7,8 @@ import warnings
 
 from fl_tensor.errors import ArgumentError
 
+__all__ = ["number", "switch", "text"]
+
 _SWITCH = {"1": True, "on": True, "yes": True, "true": True}
 _SWITCH |= {"0": False, "off": False, "no": False, "false": False}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import target
-from fl_tensor import cache_files, threads
+from fl_tensor.extend import cache_files, threads
 
 #: The legend of ``--choices``.
 LEGEND = """\

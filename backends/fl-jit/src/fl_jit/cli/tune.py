@@ -19,7 +19,7 @@ from fl_jit.kernels.descriptors import OpDescriptor
 from fl_jit.kernels.layout import Layout, Placement
 from fl_jit.kernels.library import Kernel
 from fl_memory import selection
-from fl_tensor import threads
+from fl_tensor.extend import threads
 
 _WIDTH = 30
 

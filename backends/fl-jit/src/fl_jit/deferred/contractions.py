@@ -6,8 +6,13 @@ from typing import Any, TypeAlias
 
 from fl_jit.deferred.deferral import DeferredBackend, Value, defer
 from fl_tensor import DerivedOps, dtypes, rules
-from fl_tensor.derived import conv_gradient, pooling, pooling_gradient, sequence
-from fl_tensor.roles import Shape
+from fl_tensor.extend import Shape
+from fl_tensor.extend.rules import (
+    check_conv_gradient,
+    check_pool_gradient,
+    check_recurrent,
+    pool_output_sizes,
+)
 
 Padding: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -31,7 +36,7 @@ class DeferredContractions(DeferredBackend):
     ) -> Value:
         if x.dtype in dtypes.HALF or not self._should_defer(x, state, weight):
             return super().recurrent(x, state, weight, bias, cell, lengths, reverse)
-        _, kept = sequence.fitting(x, state, weight, bias, cell, lengths)
+        _, kept = check_recurrent(x, state, weight, bias, cell, lengths)
         operands = (x, state, weight) if bias is None else (x, state, weight, bias)
         rest = cell, None if lengths is None else tuple(lengths), bool(reverse)
         shape = (kept, *x.shape[:2], state.shape[2])
@@ -54,7 +59,7 @@ class DeferredContractions(DeferredBackend):
         return self._pool("avg_pool", x, rest)
 
     def _pool(self, op: str, x: Value, rest: tuple[Any, ...]) -> Value:
-        shape = (*x.shape[:2], *pooling.output(op, x.shape, *rest[:3]))
+        shape = (*x.shape[:2], *pool_output_sizes(op, x.shape, *rest[:3]))
         return self._pending.record(op, (x,), rest, shape, x.dtype)
 
     @defer("gradient", "x")
@@ -67,7 +72,7 @@ class DeferredContractions(DeferredBackend):
         padding: Padding,
     ) -> Value:
         rest = tuple(window), tuple(stride), _pairs(padding)
-        pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
+        check_pool_gradient("max_pool_gradient", gradient, x.shape, *rest)
         return self._pending.record("max_pool_gradient", (gradient, x), rest, x.shape, x.dtype)
 
     @defer("gradient")
@@ -81,7 +86,7 @@ class DeferredContractions(DeferredBackend):
         count_include_pad: bool = True,
     ) -> Value:
         rest = tuple(shape), tuple(window), tuple(stride), _pairs(padding)
-        pooling_gradient.fitting("avg_pool_gradient", gradient, *rest)
+        check_pool_gradient("avg_pool_gradient", gradient, *rest)
         parameters = (*rest, count_include_pad)
         record = self._pending.record
         return record("avg_pool_gradient", (gradient,), parameters, rest[0], gradient.dtype)
@@ -123,7 +128,7 @@ class DeferredContractions(DeferredBackend):
         rest += tuple(kernel_dilation), groups
         if max(input_dilation) > 1:  # a strided convolution; no kernel library supports it
             return DerivedOps.conv_data_gradient(self, gradient, w, shape, *rest)
-        conv_gradient.fitting("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
+        check_conv_gradient("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
         operands, parameters = (gradient, w), (tuple(shape), *rest)
         return self._pending.record(
             "conv_data_gradient", operands, parameters, tuple(shape), gradient.dtype
@@ -145,7 +150,7 @@ class DeferredContractions(DeferredBackend):
         rest += tuple(kernel_dilation), groups
         if max(input_dilation) > 1:
             return DerivedOps.conv_weight_gradient(self, gradient, x, shape, *rest)
-        conv_gradient.fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
+        check_conv_gradient("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
         operands, parameters = (gradient, x), (tuple(shape), *rest)
         return self._pending.record(
             "conv_weight_gradient", operands, parameters, tuple(shape), gradient.dtype

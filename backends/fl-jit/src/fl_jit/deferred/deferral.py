@@ -17,9 +17,9 @@ from fl_jit.planning.deferral_policy import DeferralPolicy
 from fl_jit.planning.plan_cache import PlanCache
 from fl_jit.steps.interpret import interpret
 from fl_jit.traces.lazy import Lazy, Trace
-from fl_tensor import Device, settings
-from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
-from fl_tensor.roles import Shape
+from fl_tensor import Device
+from fl_tensor.extend import Shape, settings
+from fl_tensor.extend.numpy import Number, NumpyAdapter
 
 Value = NumpyAdapter
 #: Below it an operation costs less than recording it saves.

@@ -8,8 +8,8 @@ from typing import Any
 from fl_jit.deferred import fast_paths
 from fl_jit.deferred.deferral import DeferredBackend, Value, defer
 from fl_tensor import dtypes, rules
-from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.dtypes import DType
+from fl_tensor.extend.numpy import NumpyBackend
 
 _broadcast = functools.lru_cache(maxsize=4096)(rules.broadcast)
 

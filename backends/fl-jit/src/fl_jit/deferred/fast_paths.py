@@ -15,10 +15,17 @@ import numpy as np
 
 from fl_memory import selection
 from fl_tensor import rules
-from fl_tensor.backends.numpy import NumpyBackend, errstate, memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY, Number, NumpyAdapter, adapt
-from fl_tensor.backends.numpy.shape_ops import places
-from fl_tensor.reproducible import is_reproducible
+from fl_tensor.extend import is_reproducible
+from fl_tensor.extend.numpy import (
+    TO_NUMPY,
+    Number,
+    NumpyAdapter,
+    NumpyBackend,
+    adapt,
+    errstate,
+    memory,
+    slice_index,
+)
 
 Value = NumpyAdapter
 
@@ -146,7 +153,7 @@ def slice(deferred: Callable[..., Value]) -> Any:
             return deferred(self, x, starts, sizes, steps)
         if not starts:
             return x
-        array = x.array[places(starts, sizes, steps)]
+        array = x.array[slice_index(starts, sizes, steps)]
         if array.shape != sizes or min(starts) < 0:
             rules.slice(x, starts, sizes, steps)  # raises the error of the range
         made = _new(NumpyAdapter)

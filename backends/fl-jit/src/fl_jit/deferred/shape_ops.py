@@ -10,10 +10,9 @@ from fl_jit.deferred.deferral import DeferredBackend, Value, defer
 from fl_jit.traces.cache_keys import exact
 from fl_jit.traces.lazy import Lazy, Stream
 from fl_tensor import CPU, Device, dtypes, rules
-from fl_tensor.backends.numpy import NumpyBackend
-from fl_tensor.backends.numpy.adapter import is_sole_owner
 from fl_tensor.dtypes import DType
-from fl_tensor.roles import Scalar
+from fl_tensor.extend import Scalar
+from fl_tensor.extend.numpy import NumpyBackend, is_sole_owner
 
 _slice = NumpyBackend.slice
 
@@ -106,7 +105,7 @@ class DeferredShapeOps(DeferredBackend):
             if donate:
                 self._finish_with(x)
             in_place = donate and is_sole_owner(x)
-            return self._scatter(x, indices, updates, axis, mode, in_place)
+            return self.scattered(x, indices, updates, axis, mode, in_place)
         self._check_indices("scatter", x, indices, axis)
         parameters = (axis, mode)
         return self._pending.record("scatter", (x, indices, updates), parameters, x.shape, x.dtype)
@@ -129,7 +128,7 @@ class DeferredShapeOps(DeferredBackend):
         if donate:
             self._finish_with(x)
         in_place = donate and is_sole_owner(x)
-        return self._slice_update(x, starts, steps, updates, in_place)
+        return self.slice_updated(x, starts, steps, updates, in_place)
 
     def _finish_with(self, x: Value) -> None:
         # Readers of a large array run before the array is overwritten, which avoids a copy.

@@ -12,12 +12,10 @@ import numpy as np
 
 from fl_jit.eager import conv_dispatch, gemm_dispatch, pool_dispatch
 from fl_jit.kernels import registry
-from fl_tensor.backends.numpy import NumpyBackend, errstate, memory
-from fl_tensor.backends.numpy.adapter import NumpyAdapter
-from fl_tensor.backends.numpy.ufuncs import wide
-from fl_tensor.derived import pooling, pooling_gradient
 from fl_tensor.dtypes import HALF
-from fl_tensor.roles import Shape
+from fl_tensor.extend import Shape
+from fl_tensor.extend.numpy import NumpyAdapter, NumpyBackend, errstate, memory
+from fl_tensor.extend.rules import check_pool_gradient, pool_output_sizes
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Value = NumpyAdapter
@@ -37,7 +35,7 @@ class EagerBackend(NumpyBackend):
     def large_matmul(self, x: Value, y: Value, shape: Shape) -> Array:
         out = gemm_dispatch.matmul(x.array, y.array, shape)
         if out is None and x.dtype in HALF:
-            out = gemm_dispatch.matmul(wide(x), wide(y), shape)
+            out = gemm_dispatch.matmul(_float32(x), _float32(y), shape)
         return super().large_matmul(x, y, shape) if out is None else out
 
     def convolved(
@@ -54,7 +52,7 @@ class EagerBackend(NumpyBackend):
         rest = (stride, padding, input_dilation, kernel_dilation, groups, shape)
         out = conv_dispatch.convolve(x.array, w.array, *rest)
         if out is None and x.dtype in HALF:
-            out = conv_dispatch.convolve(wide(x), wide(w), *rest)
+            out = conv_dispatch.convolve(_float32(x), _float32(w), *rest)
         return super().convolved(x, w, *rest) if out is None else out
 
     @errstate.quiet
@@ -72,7 +70,7 @@ class EagerBackend(NumpyBackend):
         rest = (stride, padding, input_dilation, kernel_dilation, groups)
         out = conv_dispatch.data_gradient(gradient.array, w.array, shape, *rest)
         if out is None and gradient.dtype in HALF:
-            out = conv_dispatch.data_gradient(wide(gradient), wide(w), shape, *rest)
+            out = conv_dispatch.data_gradient(_float32(gradient), _float32(w), shape, *rest)
         if out is None:
             return super().conv_data_gradient(gradient, w, shape, *rest)
         return NumpyAdapter(_rounded(out, gradient), gradient.dtype)
@@ -92,14 +90,14 @@ class EagerBackend(NumpyBackend):
         rest = (stride, padding, input_dilation, kernel_dilation, groups)
         out = conv_dispatch.weight_gradient(gradient.array, x.array, shape, *rest)
         if out is None and x.dtype in HALF:
-            out = conv_dispatch.weight_gradient(wide(gradient), wide(x), shape, *rest)
+            out = conv_dispatch.weight_gradient(_float32(gradient), _float32(x), shape, *rest)
         if out is None:
             return super().conv_weight_gradient(gradient, x, shape, *rest)
         return NumpyAdapter(_rounded(out, x), x.dtype)
 
     def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
         rest = (window, stride, padding)
-        shape = (*x.shape[:2], *pooling.output("max_pool", x.shape, *rest))
+        shape = (*x.shape[:2], *pool_output_sizes("max_pool", x.shape, *rest))
         out = pool_dispatch.pool(x.array, shape, pool_dispatch.maximum(*rest))
         if out is None:
             return super().max_pool(x, *rest)
@@ -113,7 +111,7 @@ class EagerBackend(NumpyBackend):
         padding: Padding,
         count_include_pad: bool = True,
     ) -> Value:
-        shape = (*x.shape[:2], *pooling.output("avg_pool", x.shape, window, stride, padding))
+        shape = (*x.shape[:2], *pool_output_sizes("avg_pool", x.shape, window, stride, padding))
         rest = (window, stride, padding, count_include_pad)
         out = pool_dispatch.pool(x.array, shape, pool_dispatch.mean(*rest))
         if out is None:
@@ -129,7 +127,7 @@ class EagerBackend(NumpyBackend):
         padding: Padding,
     ) -> Value:
         rest = (window, stride, padding)
-        pooling_gradient.fitting("max_pool_gradient", gradient, x.shape, *rest)
+        check_pool_gradient("max_pool_gradient", gradient, x.shape, *rest)
         out = pool_dispatch.maximum_gradient(gradient.array, x.array, pool_dispatch.maximum(*rest))
         if out is None:
             return super().max_pool_gradient(gradient, x, *rest)
@@ -145,12 +143,16 @@ class EagerBackend(NumpyBackend):
         count_include_pad: bool = True,
     ) -> Value:
         rest = (window, stride, padding)
-        pooling_gradient.fitting("avg_pool_gradient", gradient, shape, *rest)
+        check_pool_gradient("avg_pool_gradient", gradient, shape, *rest)
         windows = pool_dispatch.mean(*rest, count_include_pad)
         out = pool_dispatch.mean_gradient(gradient.array, shape, windows)
         if out is None:
             return super().avg_pool_gradient(gradient, shape, *rest, count_include_pad)
         return NumpyAdapter(out, gradient.dtype)
+
+
+def _float32(x: Value) -> Array:
+    return x.array.astype(np.float32)
 
 
 def _rounded(out: Array, x: Value) -> Array:

@@ -20,6 +20,7 @@ import os
 import sys
 
 from fl_jit.kernels import registry
+from fl_tensor.extend import threads
 
 TIMEOUT = "OPENBLAS_THREAD_TIMEOUT"
 #: Processor cycles that workers spin, as a power of two; OpenBLAS's own default is 26.
@@ -44,9 +45,7 @@ def import_numpy() -> None:
             del os.environ[TIMEOUT]
         _asleep = True
     if _asleep:
-        from fl_tensor.backends.numpy import blas
-
-        blas.constrain("asleep between calls")
+        _constrain("asleep between calls")
 
 
 def yield_to_openmp() -> None:
@@ -56,10 +55,26 @@ def yield_to_openmp() -> None:
         return
     _yielded = True
     if not _asleep:
-        from fl_tensor.backends.numpy import blas
-
-        blas.constrain(
+        _constrain(
             "not to keep OpenMP waiting: NumPy was imported before the jit backend; set "
             f"{TIMEOUT}={_SHORT} in the environment for more",
             limit=1,
         )
+
+
+def _constrain(note: str, limit: int | None = None) -> None:
+    # At most ``limit`` threads, whatever ``ft.set_num_threads`` says; ``note`` tells people why.
+    import fl_tensor.extend.numpy  # noqa: F401 - it registers the pool
+
+    pool = next((each for each in threads.pools() if each.name == "OpenBLAS"), None)
+    if pool is None:
+        return
+    resize = pool.resize
+
+    def limited(count: int) -> None:
+        resize(count if limit is None else min(count, limit))
+
+    state = pool.state
+    threads.register(pool._replace(resize=limited, state=lambda: f"{state()}, {note}"))
+    if limit is not None:
+        resize(limit)

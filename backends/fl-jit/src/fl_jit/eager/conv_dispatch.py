@@ -18,9 +18,9 @@ from fl_jit.eager.prepacked import PrepackedArray
 from fl_jit.kernels import registry
 from fl_jit.kernels.descriptors import ConvDataGrad, Convolution, ConvWeightGrad, OpDescriptor
 from fl_jit.kernels.library import KernelLibrary
-from fl_tensor.backends.numpy.adapter import FROM_NUMPY
-from fl_tensor.derived import conv_gradient
 from fl_tensor.dtypes import bfloat16
+from fl_tensor.extend.numpy import FROM_NUMPY
+from fl_tensor.extend.rules import check_conv_gradient
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -95,7 +95,7 @@ def data_gradient(
     if library is None or max(input_dilation) > 1:
         return None
     rest = (stride, padding, input_dilation, kernel_dilation, groups)
-    conv_gradient.fitting("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
+    check_conv_gradient("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
     around = []
     for n, m, k, s, d, (low, _) in zip(
         shape[2:], gradient.shape[2:], w.shape[2:], stride, kernel_dilation, padding
@@ -130,7 +130,7 @@ def weight_gradient(
     if library is None or max(input_dilation) > 1:
         return None
     rest = (stride, padding, input_dilation, kernel_dilation, groups)
-    conv_gradient.fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
+    check_conv_gradient("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
     if _would_spread(gradient, x):
         return None
     around, cut = [], [slice(None)] * 2

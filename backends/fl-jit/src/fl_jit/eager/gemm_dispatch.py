@@ -22,9 +22,8 @@ from fl_jit.kernels.layout import Layout
 from fl_jit.kernels.library import Kernel, KernelLibrary
 from fl_jit.kernels.post_ops import PostOp
 from fl_tensor import dtypes
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import FROM_NUMPY, TO_NUMPY
 from fl_tensor.dtypes import DType
+from fl_tensor.extend.numpy import FROM_NUMPY, TO_NUMPY, memory
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fl_jit.eager import blas, gemm_dispatch
 from fl_jit.kernels.descriptors import Padding, Pooling, PoolingGradient, Shape
-from fl_tensor.backends.numpy import memory
+from fl_tensor.extend.numpy import memory
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

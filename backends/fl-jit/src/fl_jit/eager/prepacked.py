@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fl_memory.forks import free_after_fork
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import NumpyAdapter
-from fl_tensor.backends.numpy.views import strided
+from fl_jit.eager.views import strided
+from fl_memory import free_after_fork
+from fl_tensor.extend.numpy import NumpyAdapter, memory
 
 if TYPE_CHECKING:
     from fl_jit.kernels.layout import Packed

@@ -20,13 +20,13 @@ from fl_jit.kernels.codegen.axes import join_axes, letters, output_letters
 from fl_jit.kernels.codegen.errors import ProgramError
 from fl_jit.kernels.codegen.program import Builder, Program
 from fl_jit.kernels.layout import Layout
-from fl_tensor import roles, rules
+from fl_jit.kernels.registration import attempt, function
+from fl_tensor import rules
 from fl_tensor.errors import ArgumentError
+from fl_tensor.extend import Shape
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph import strides as layout
-from fl_tensor.registration import attempt, function
 
-Shape = roles.Shape
 #: ``run(*addresses)``: the addresses of the operands, then that of the result. Several threads call
 #: it.
 Run: TypeAlias = Callable[..., object]

@@ -14,15 +14,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from fl_jit.kernels.registration import function
 from fl_jit.traces.cache_keys import exact
 from fl_jit.traces.tracing import Type, graph_of
-from fl_tensor import errors
-from fl_tensor.backends.null import NullAdapter
-from fl_tensor.dispatch import frontend, preconditions, registry
-from fl_tensor.dispatch.stack import ops_for, through
+from fl_tensor import TensorAdapter, errors, get_backend, ops_for
 from fl_tensor.errors import ArgumentError, DTypeError, FlError
+from fl_tensor.extend import Preconditions, apply_operation, through
 from fl_tensor.graph import Graph
-from fl_tensor.registration import function
 
 _NAME = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
 _ROLES = "APNFIZQRS"
@@ -83,9 +81,8 @@ class Operation:
 
     def __call__(self, *arrays: Any, **parameters: Any) -> Any:
         operands, given = self._sorted(arrays, parameters)
-        made = frontend.operands_of(self.name, self.roles, *operands)
-        lead = made[0]
-        return lead._wrap(self._run(lead._ops(), *[x._raw for x in made], **dict(given)))
+        run = functools.partial(self._run, **dict(given))
+        return apply_operation(self.name, self.roles, run, *operands)
 
     def _run(self, ops: Any, *arguments: Any, **parameters: Any) -> Any:
         operands, given = self._sorted(arguments, parameters)
@@ -96,7 +93,7 @@ class Operation:
             return kept
         if trace.complete:
             return self.compose(ops, *operands, **dict(given))
-        layer = preconditions.Preconditions()
+        layer = Preconditions()
         seen = through(layer, ops)
         if seen is not None:
             return self.compose(seen, *operands, **dict(given))
@@ -149,10 +146,10 @@ class Operation:
 
         def compute(_: Any, operands: Sequence[Any]) -> Sequence[Any]:
             nonlocal complete
-            with preconditions.Preconditions():
-                ops = ops_for(registry.null_backend())
+            with Preconditions():
+                ops = ops_for(get_backend("null"))
                 result = self.compose(ops, *operands, **dict(parameters))
-            if not isinstance(result, NullAdapter):
+            if not isinstance(result, TensorAdapter):
                 raise ArgumentError(
                     f"its composition gave a {type(result).__name__}: expected one result"
                 )

@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 
 from fl_jit.extensions import operations
 from fl_jit.extensions.kernels import KernelFactory, Kernels, elementwise
-from fl_memory.forks import free_after_fork
-from fl_tensor import registration, settings
-from fl_tensor.dispatch.stack import operation_names
+from fl_jit.kernels import registration
+from fl_jit.kernels.registration import Registration
+from fl_memory import free_after_fork
 from fl_tensor.errors import ArgumentError
+from fl_tensor.extend import operation_names, settings
 from fl_tensor.graph import Graph, Node
 from fl_tensor.graph.constant_folding import fold_constants
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.inline import inline
 from fl_tensor.graph.pipeline import Function, Pass, Pipeline
 from fl_tensor.graph.strides import VIEWS
-from fl_tensor.registration import Registration
 
 #: The entry point group of packages that register something. Entry points are functions without
 #: arguments.

@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fl_jit.kernels.library import Kernel, UnsupportedError
-from fl_memory.forks import free_after_fork
-from fl_tensor import cache_files, threads
-from fl_tensor.reproducible import is_reproducible
+from fl_memory import free_after_fork
+from fl_tensor.extend import cache_files, is_reproducible, threads
 
 #: Returns a time in seconds; only differences are used.
 Clock: TypeAlias = Callable[[], float]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from fl_jit.kernels.descriptors import Convolution, Matmul, OpDescriptor
 from fl_jit.kernels.layout import Packed
 from fl_jit.kernels.library import Kernel, KernelLibrary
-from fl_memory.forks import free_after_fork
-from fl_tensor.cached import cached_property
+from fl_memory import free_after_fork
+from fl_tensor.extend import cached_property
 
 
 class LazyLibrary(KernelLibrary):

@@ -18,7 +18,7 @@ from fl_jit.kernels import workload_log
 from fl_jit.kernels.descriptors import Convolution, Matmul, OpDescriptor
 from fl_jit.kernels.layout import Packed, Placement
 from fl_tensor.errors import FlError
-from fl_tensor.reproducible import is_reproducible
+from fl_tensor.extend import is_reproducible
 
 #: Kernels in the cache of a library. The least recently used one is evicted first.
 CAPACITY = 2048

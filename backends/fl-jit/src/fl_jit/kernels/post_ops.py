@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from fl_jit.kernels.descriptors import Convolution, Epilogue, Matmul
 from fl_jit.kernels.layout import row_major
-from fl_tensor.derived import elementwise
+from fl_tensor import DerivedOps
 from fl_tensor.dtypes import DType, float32
 
 if TYPE_CHECKING:
@@ -105,11 +105,11 @@ class _Composing:
 _ops: Any = _Composing()
 _EXPECTED: dict[str, _Tree] = {
     "": _X,
-    "relu": elementwise.relu(_ops, _X),
-    "gelu": elementwise.gelu(_ops, _X),
-    "gelu_tanh": elementwise.gelu(_ops, _X, "tanh"),
+    "relu": DerivedOps.relu(_ops, _X),
+    "gelu": DerivedOps.gelu(_ops, _X),
+    "gelu_tanh": DerivedOps.gelu(_ops, _X, "tanh"),
     "tanh": _ops.tanh(_X),
-    "sigmoid": elementwise.sigmoid(_ops, _X),
+    "sigmoid": DerivedOps.sigmoid(_ops, _X),
 }
 _COMMUTATIVE = frozenset(("add", "multiply", "maximum", "minimum"))
 

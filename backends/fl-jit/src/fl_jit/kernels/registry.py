@@ -14,7 +14,7 @@ from typing import TypeAlias
 from fl_jit.kernels.fallback import FallbackChain
 from fl_jit.kernels.lazy import LazyLibrary
 from fl_jit.kernels.library import Kernel, KernelLibrary, KernelLibraryError
-from fl_tensor import settings
+from fl_tensor.extend import settings
 
 ENVIRONMENT = "FL_KERNEL_LIBRARIES"
 EVERYTHING = "FL_KERNELS_FORCE"

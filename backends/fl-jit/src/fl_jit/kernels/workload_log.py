@@ -26,10 +26,11 @@ from fl_jit.kernels.descriptors import (
     OpDescriptor,
 )
 from fl_jit.kernels.layout import Layout, Packed
-from fl_memory.forks import free_after_fork
-from fl_tensor import cache_files, dtypes
+from fl_memory import free_after_fork
+from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
+from fl_tensor.extend import cache_files
 
 #: Descriptors with fewer operations are not measured.
 LEAST_FLOPS = 6_000_000

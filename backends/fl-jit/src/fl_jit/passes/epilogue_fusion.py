@@ -5,7 +5,7 @@ an epilogue on a block of rows and columns that is complete and still in cache. 
 an activation, a residual, or an optimizer's update of the weights whose gradient it is. The product
 then need not be in memory, unless others read it, and is not read again. ``fuse_epilogues`` finds
 groups (``fusion.py``) that can be epilogues. It rewrites each over the rows and columns of its
-product. ``cost.pays_attached`` estimates whether that saves time.
+product. ``profitability.pays_attached`` estimates whether that saves time.
 
 A group that only copies a product into another order of axes is fused, too. It has ``strides``: the
 kernel writes the product with these.
@@ -19,8 +19,9 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from fl_jit.passes import profitability
 from fl_jit.passes.group import Group, Member
-from fl_tensor.graph import Node, Value, cost
+from fl_tensor.graph import Node, Value
 from fl_tensor.graph import strides as layout
 from fl_tensor.graph.strides import Shape, StridedLayout
 
@@ -69,7 +70,7 @@ def fuse_epilogues(
             continue
         made_here = {member.result for member in group.members}
         seen = {v for v in made_here if v in results or readers.get(v, [group]) != [group]}
-        if cost.pays_attached(product, group.nodes, kept, layouts, seen):
+        if profitability.pays_attached(product, group.nodes, kept, layouts, seen):
             found[group] = made
     return found
 

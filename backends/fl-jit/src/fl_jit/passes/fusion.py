@@ -41,7 +41,7 @@ from fl_jit.passes.group import (
 from fl_jit.passes.group_merging import Merging
 from fl_jit.passes.reduction_forms import REDUCTIONS
 from fl_jit.passes.rematerialization import Rematerialized, rematerialize
-from fl_tensor.cached import cached_property
+from fl_tensor.extend import cached_property
 from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.graph.strides import VIEWS, Shape, StridedLayout
 

@@ -15,12 +15,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fl_jit.passes.reduction_forms import REDUCTIONS
-from fl_tensor import roles
+from fl_tensor.extend import Shape
 from fl_tensor.graph import Graph, Node, Value
 
 #: For each axis in memory, slowest first, the axis of the value.
 Order = tuple[int, ...]
-Shape = roles.Shape
 
 #: Operations whose result has the order of their operand, and their arguments per axis.
 _PER_AXIS = {"pad": ("low", "high", "interior"), "slice": ("starts", "sizes", "steps")}

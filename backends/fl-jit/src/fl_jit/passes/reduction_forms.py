@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl_tensor import roles
+from fl_tensor.extend import Shape
 from fl_tensor.graph import Graph, Node, Value
 
-Shape = roles.Shape
 REDUCTIONS = frozenset(("sum", "prod", "max", "min"))
 
 

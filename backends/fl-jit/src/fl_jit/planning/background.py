@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from fl_memory.forks import free_after_fork
+from fl_memory import free_after_fork
 
 _lock = free_after_fork(threading.Lock())
 _waiting: deque[Callable[[], None]] = deque()

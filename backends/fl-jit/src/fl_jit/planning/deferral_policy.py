@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fl_jit.traces.recording import Call
+from fl_tensor.extend import is_reproducible
 from fl_tensor.graph.cost import CONTRACTIONS, contraction
-from fl_tensor.reproducible import is_reproducible
 
 #: A trace is light if its operations have fewer elements than this on average: 20 us in NumPy.
 LIGHT = 1 << 17

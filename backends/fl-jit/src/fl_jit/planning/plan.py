@@ -12,6 +12,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Protocol
 
+from fl_jit.eager.views import strides_of
 from fl_jit.extensions import registry
 from fl_jit.passes import layout_assignment
 from fl_jit.passes.epilogue_fusion import FusedEpilogue
@@ -34,8 +35,7 @@ from fl_jit.traces import interrupts
 from fl_jit.traces.failure_isolation import fail
 from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Lazy, Stream
-from fl_tensor.backends.numpy.adapter import Number
-from fl_tensor.backends.numpy.views import strides_of
+from fl_tensor.extend.numpy import Number
 from fl_tensor.graph import Node, Value, cost
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.strides import contiguous, layouts

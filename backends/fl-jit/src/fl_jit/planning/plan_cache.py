@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fl_jit.eager.prepacked import storage_of
+from fl_jit.eager.views import strides_of
 from fl_jit.extensions import registry
 from fl_jit.passes import layout_assignment
 from fl_jit.planning.deferral_policy import DeferralPolicy, elements, is_heavy, is_planned_by_rule
@@ -28,13 +29,10 @@ from fl_jit.steps import lower
 from fl_jit.steps.interpret import interpret, last_uses
 from fl_jit.traces.lazy import Lazy, Stream, Trace
 from fl_jit.traces.recording import Recording
-from fl_memory.forks import free_after_fork
-from fl_tensor import settings
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
-from fl_tensor.backends.numpy.views import strides_of
+from fl_memory import free_after_fork
+from fl_tensor.extend import is_reproducible, settings
+from fl_tensor.extend.numpy import Number, NumpyAdapter, memory
 from fl_tensor.graph import Node
-from fl_tensor.reproducible import is_reproducible
 
 #: Capacities of the plan cache and of the counts of structures, both LRU. With more alternating
 #: structures than plans, each run would find its plan evicted. So a plan is evicted only for a

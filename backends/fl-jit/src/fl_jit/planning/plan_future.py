@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fl_jit.eager.prepacked import storage_of
+from fl_jit.eager.views import outline
 from fl_jit.planning import background
 from fl_jit.planning.deferral_policy import SAVED
 from fl_jit.planning.translate import Translation
 from fl_jit.traces.lazy import Stream
-from fl_tensor.backends.numpy.adapter import NumpyAdapter
-from fl_tensor.backends.numpy.views import outline
+from fl_tensor.extend.numpy import NumpyAdapter
 
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan

@@ -13,7 +13,7 @@ from typing import Any
 from fl_jit.traces.lazy import Stream
 from fl_jit.traces.recording import Call
 from fl_tensor import CPU, dtypes
-from fl_tensor.dispatch import calls
+from fl_tensor.extend import operation_attributes
 from fl_tensor.graph import Graph, Node, Value
 
 
@@ -69,4 +69,4 @@ def _node(call: Call, operands: list[Value], result: Value) -> Node:
 def _named(call: Call) -> dict[str, Any]:
     if "." in call.op:  # a registered operation: pairs
         return dict(call.parameters)
-    return dict(zip(calls.settings(call.op), call.parameters, strict=True))
+    return dict(zip(operation_attributes(call.op), call.parameters, strict=True))

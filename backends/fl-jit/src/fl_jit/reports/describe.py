@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from fl_jit.passes import profitability
+from fl_tensor.extend import render_table
 from fl_tensor.graph import Node, Value, cost
-from fl_tensor.wrappers import table
 
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan, Step
@@ -80,9 +81,9 @@ def listing(plan: Plan) -> str:
     for number, step in enumerate(plan.steps):
         kind, what, shapes, nbytes, flops = of_step(step, plan)
         rows.append((str(number), kind, nbytes, flops, shapes, what))
-    told = table.render(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
+    told = render_table(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
     if plan.keeps:
-        told += f"\nkept packed from run {cost.RUNS_UNTIL_KEPT} with the same values on:"
+        told += f"\nkept packed from run {profitability.RUNS_UNTIL_KEPT} with the same values on:"
     for value, keep in plan.keeps.items():
         told += (
             f"\n  {value} {_times(value)}{', turned' * keep.turned}: {keep.layout.nbytes:,} bytes"

@@ -13,8 +13,8 @@ from fl_jit.kernels.library import Kernel, KernelLibrary
 from fl_jit.reports import describe, drawing, observers
 from fl_jit.reports.describe import Facts
 from fl_tensor import CPU
+from fl_tensor.extend import render_table
 from fl_tensor.graph import Node, Value
-from fl_tensor.wrappers import table
 
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan, Step
@@ -173,13 +173,13 @@ def _by_kind(rows: list[Row]) -> str:
         sums[row.kind] = calls + row.calls, ms + row.ms, share + row.share
     found = sorted(sums.items(), key=lambda item: -item[1][1])
     lines = [(kind, calls, ms, f"{share:.1f}") for kind, (calls, ms, share) in found]
-    return table.render(("kind", "calls", "ms", "share %"), lines)
+    return render_table(("kind", "calls", "ms", "share %"), lines)
 
 
 def _table(rows: list[Row]) -> str:
     head = ("operations", "kind", "shape", "calls", "ms", "share %", "GB/s", "GFLOP/s")
     cells = [(r.work, r.kind, r.shape, r.calls, r.ms, *(f"{x:.1f}" for x in r[5:])) for r in rows]
-    return table.render(head, cells)
+    return render_table(head, cells)
 
 
 def _remark(times: _Times) -> Callable[[int], tuple[str, float]]:

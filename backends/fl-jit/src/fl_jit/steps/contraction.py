@@ -10,8 +10,7 @@ from fl_jit.steps import prepacking
 from fl_jit.steps.bound_dispatch import BoundDispatch
 from fl_jit.steps.donation import Values
 from fl_jit.steps.operation import Operation
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY
+from fl_tensor.extend.numpy import TO_NUMPY, memory
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import StridedLayout
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from fl_jit.eager.gemm_dispatch import address
 from fl_jit.steps.lower import Lowered
+from fl_tensor.extend import count_if_alone, getrefcount
 from fl_tensor.graph import Value
 from fl_tensor.graph.strides import contiguous
-from fl_tensor.refcounts import count_if_alone, getrefcount
 
 
 class Values(dict[Value, Any]):

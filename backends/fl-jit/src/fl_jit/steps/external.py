@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fl_jit.extensions.kernels import Run
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY, adapt
+from fl_tensor.extend.numpy import TO_NUMPY, adapt, memory
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import StridedLayout
 

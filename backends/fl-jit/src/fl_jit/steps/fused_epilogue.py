@@ -11,6 +11,7 @@ from typing import Any
 
 from fl_jit.eager import conv_dispatch, gemm_dispatch
 from fl_jit.eager.dispatch_recorder import recording_dispatches
+from fl_jit.eager.views import strided
 from fl_jit.kernels import registry
 from fl_jit.kernels.codegen.axes import join_axes, letters, output_letters
 from fl_jit.kernels.codegen.program import Builder
@@ -23,10 +24,8 @@ from fl_jit.steps.bound_dispatch import BoundDispatch
 from fl_jit.steps.donation import Values, places
 from fl_jit.steps.lower import Lowered, Lowering, Operand
 from fl_jit.steps.views import show
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.backends.numpy.views import strided
-from fl_tensor.cached import cached_property
+from fl_tensor.extend import cached_property
+from fl_tensor.extend.numpy import TO_NUMPY, memory
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import Shape, StridedLayout, contiguous
 

@@ -17,8 +17,7 @@ from fl_jit.kernels.codegen.program import Builder
 from fl_jit.steps.donation import Values
 from fl_jit.steps.views import show
 from fl_tensor import dtypes
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY, adapt
+from fl_tensor.extend.numpy import TO_NUMPY, adapt, memory
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import StridedLayout, contiguous
 
@@ -120,7 +119,7 @@ class Scatter:
         indices, updates = (adapt(show(values, v, at), v.dtype) for v, at in self.operands[1:])
         array, in_place = self._table(values)
         parameters = self.node.parameters
-        made = self.eager._scatter(
+        made = self.eager.scattered(
             adapt(array, self.operands[0][0].dtype),
             indices,
             updates,
@@ -148,7 +147,7 @@ class SliceUpdate(Scatter):
         array, in_place = self._table(values)
         table = adapt(array, self.operands[0][0].dtype)
         steps = self.node.parameters["steps"]
-        made = self.eager._slice_update(table, begin, steps, updates, in_place)
+        made = self.eager.slice_updated(table, begin, steps, updates, in_place)
         values[self.node.outputs[0]] = made.array
 
 

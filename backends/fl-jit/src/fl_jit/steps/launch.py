@@ -14,9 +14,8 @@ from fl_jit.passes.horizontal_fusion import together
 from fl_jit.passes.schedule import Task
 from fl_jit.steps.donation import Values, places
 from fl_jit.steps.lower import Lowered, Operand
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.cached import cached_property
+from fl_tensor.extend import cached_property
+from fl_tensor.extend.numpy import TO_NUMPY, memory
 from fl_tensor.graph import Node, Value, cost
 
 

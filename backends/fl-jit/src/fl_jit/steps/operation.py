@@ -8,8 +8,7 @@ from fl_jit.steps import preferred_layout
 from fl_jit.steps.donation import Values
 from fl_jit.steps.interpret import run_node
 from fl_jit.steps.views import show
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import adapt
+from fl_tensor.extend.numpy import adapt, memory
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import StridedLayout
 

@@ -24,9 +24,8 @@ from fl_jit.steps import window_reductions
 from fl_jit.steps.donation import Values
 from fl_jit.steps.windows import Box, Windows
 from fl_tensor import dtypes
-from fl_tensor.backends.numpy import memory
-from fl_tensor.backends.numpy.adapter import TO_NUMPY
 from fl_tensor.dtypes import DType
+from fl_tensor.extend.numpy import TO_NUMPY, memory
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import Shape, StridedLayout, contiguous
 

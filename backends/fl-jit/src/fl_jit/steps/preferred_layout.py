@@ -10,9 +10,9 @@ from fl_jit.eager import conv_dispatch, gemm_dispatch, pool_dispatch
 from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import instructions
 from fl_jit.passes.layout_assignment import Order, channels_last
-from fl_tensor.backends.numpy import memory
+from fl_tensor.extend import is_reproducible
+from fl_tensor.extend.numpy import memory
 from fl_tensor.graph import Node
-from fl_tensor.reproducible import is_reproducible
 
 
 def preferred_layout(node: Node) -> Order | None:

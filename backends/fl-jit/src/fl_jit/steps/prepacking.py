@@ -15,16 +15,17 @@ from typing import Any
 
 from fl_jit.eager import conv_dispatch, gemm_dispatch, prepacked
 from fl_jit.eager.prepacked import PrepackedArray
+from fl_jit.eager.views import strides_of
 from fl_jit.kernels import layout, registry
 from fl_jit.kernels.descriptors import Convolution, Matmul, Reorder
 from fl_jit.kernels.layout import Packed
+from fl_jit.passes import profitability
 from fl_jit.passes.layout_assignment import inverse, order_of
 from fl_jit.passes.weight_prepacking import prepackable_weights
 from fl_jit.steps import fused_epilogue
-from fl_tensor.backends.numpy.views import strides_of
-from fl_tensor.graph import Graph, Node, Value, cost
+from fl_tensor.extend import is_reproducible
+from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.graph.strides import StridedLayout
-from fl_tensor.reproducible import is_reproducible
 
 
 class PrepackStep:
@@ -38,7 +39,7 @@ class PrepackStep:
         self.layout, self.turned = packed, turned
         self._last: Callable[[], Any] = lambda: None
         self._runs = 0  # with the same array
-        self._until = cost.RUNS_UNTIL_KEPT
+        self._until = profitability.RUNS_UNTIL_KEPT
         self._unpaid = 0  # runs until the cost is recovered
 
     def __call__(self, leaf: Any) -> Any:
@@ -72,7 +73,7 @@ class PrepackStep:
         unpack = library.find(Reorder(self.layout, plain))
         if pack is None or unpack is None:
             return array
-        self._unpaid = cost.RUNS_UNTIL_KEPT
+        self._unpaid = profitability.RUNS_UNTIL_KEPT
         return prepacked.prepack(leaf, array, self.layout, self.turned, pack, unpack)
 
 
@@ -109,7 +110,7 @@ def keeps(
         can = (
             ours(node) and fused_epilogue.takes(node) and _with_post_ops(node, layouts) is not None
         )
-        return can and cost.pays_kept(node)
+        return can and profitability.pays_kept(node)
 
     found = {}
     inputs = prepackable_weights(graph, layouts, results, takes)

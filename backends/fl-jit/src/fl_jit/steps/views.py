@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fl_jit.eager.prepacked import PrepackedArray
-from fl_tensor.backends.numpy.adapter import TO_NUMPY
-from fl_tensor.backends.numpy.views import strided
+from fl_jit.eager.views import strided
+from fl_tensor.extend.numpy import TO_NUMPY
 from fl_tensor.graph import Value
 from fl_tensor.graph.strides import StridedLayout
 

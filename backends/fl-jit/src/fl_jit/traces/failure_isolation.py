@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from fl_jit.traces.recording import Call
-from fl_memory import selection
-from fl_memory.forks import free_after_fork
-from fl_tensor.reproducible import reproducible
+from fl_memory import free_after_fork, selection
+from fl_tensor import reproducible
 
 if TYPE_CHECKING:
     from fl_jit.traces.lazy import Lazy

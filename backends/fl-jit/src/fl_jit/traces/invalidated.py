@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fl_tensor.backends.numpy.adapter import NumpyAdapter
-from fl_tensor.backends.numpy.views import strided
+from fl_jit.eager.views import strided
 from fl_tensor.errors import BackendError
+from fl_tensor.extend.numpy import NumpyAdapter
 
 if TYPE_CHECKING:
     from fl_jit.traces.lazy import Lazy

@@ -24,14 +24,13 @@ from fl_jit.traces import interrupts, loop_detection, loop_execution
 from fl_jit.traces.failure_isolation import Alone, Failed, part_of
 from fl_jit.traces.invalidated import InvalidatedValue, sort_out
 from fl_jit.traces.recording import Call, Recording, Recordings
-from fl_memory import selection
-from fl_memory.forks import free_after_fork
-from fl_memory.selection import current as current_manager
+from fl_memory import current as current_manager
+from fl_memory import free_after_fork, selection
 from fl_memory.tags import RESULT, tagged
-from fl_tensor.backends.numpy.adapter import Number, NumpyAdapter
+from fl_tensor import reproducible
 from fl_tensor.dtypes import DType
-from fl_tensor.refcounts import count_if_alone, getrefcount
-from fl_tensor.reproducible import is_reproducible, reproducible
+from fl_tensor.extend import count_if_alone, getrefcount, is_reproducible
+from fl_tensor.extend.numpy import Number, NumpyAdapter
 
 if TYPE_CHECKING:
     from fl_jit.traces.template import Template

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from fl_jit.eager.gemm_dispatch import address
 from fl_jit.traces.recording import Call
-from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.dtypes import DType
+from fl_tensor.extend.numpy import NumpyAdapter
 
 #: The calls after which a trace is searched first, and then whenever it is twice as long.
 FIRST_LOOK = 64

@@ -16,10 +16,10 @@ from fl_jit.traces.cache_keys import exact
 from fl_jit.traces.loop_detection import head_of
 from fl_jit.traces.recording import Call
 from fl_jit.traces.tracing import Type, graph_of
-from fl_tensor.backends.numpy.adapter import NumpyAdapter
-from fl_tensor.dispatch import calls
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import FlError
+from fl_tensor.extend import operation_attributes
+from fl_tensor.extend.numpy import NumpyAdapter
 from fl_tensor.graph import Graph, Value
 
 #: Classes of arguments that are not adapters.
@@ -57,7 +57,9 @@ class Template:
                     places[made] = operands[0]
                     continue
             else:
-                parameters = tuple([node.parameters[name] for name in calls.settings(node.op)])
+                parameters = tuple(
+                    [node.parameters[name] for name in operation_attributes(node.op)]
+                )
             places[made] = len(self.calls)
             self.calls.append(Call(node.op, operands, parameters, made.shape, made.dtype))
         #: Of each result: the number of a call, or ``~i`` for an operand, as in ``Call``.

@@ -8,15 +8,11 @@ from typing import Any, NamedTuple
 
 from fl_jit.kernels.codegen import instructions
 from fl_jit.passes.reduction_forms import REDUCTIONS
-from fl_tensor import CPU, rules
-from fl_tensor.backends.null import NullAdapter
-from fl_tensor.dispatch import registry
-from fl_tensor.dispatch.stack import ops_for
+from fl_tensor import CPU, get_backend, ops_for, trace
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import NoDataError
 from fl_tensor.graph import Graph
 from fl_tensor.graph.strides import VIEWS
-from fl_tensor.wrappers.trace import trace
 
 #: Recorded as single operations: a kernel library has them, but not their composition.
 CONVOLUTION_GRADIENTS = frozenset(("conv_data_gradient", "conv_weight_gradient"))
@@ -51,11 +47,12 @@ def graph_of(
 def _graph_of(
     compute: Callable[[Any, Sequence[Any]], Sequence[Any]], types: Sequence[Type]
 ) -> Graph | None:
-    operands = [NullAdapter(rules.Spec(t.shape, t.dtype, CPU)) for t in types]
+    null = get_backend("null")
+    operands = [null.full(t.shape, 0, t.dtype, CPU) for t in types]
     with trace(whole=CONVOLUTION_GRADIENTS) as graph:
         graph.inputs += [graph.add(x) for x in operands]
         try:
-            results = compute(ops_for(registry.null_backend()), operands)
+            results = compute(ops_for(null), operands)
         except NoDataError:
             return None
         graph.outputs += [graph.find(x) or graph.add(x) for x in results]

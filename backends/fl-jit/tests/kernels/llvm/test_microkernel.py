@@ -15,9 +15,9 @@ from fl_jit.kernels.codegen.target import AVX512
 from fl_jit.kernels.llvm import microkernel, microkernel_registry, tile
 from fl_jit.kernels.llvm.microkernel import ADD, STREAM, MicroKernel
 from fl_jit.kernels.llvm.tile import Tile
+from fl_jit.kernels.registration import KernelWarning
 from fl_tensor import dtypes
 from fl_tensor.errors import ArgumentError
-from fl_tensor.registration import KernelWarning
 
 BEST = tile.best(target.host())
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 11)

@@ -17,6 +17,7 @@ from typing import Any
 from fl_tensor import dtypes
 from fl_tensor.arguments import scalar
 from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.templates import method_from
 from fl_tensor.dispatch import frontend, stack
 from fl_tensor.dispatch.frontend import KINDS
 
@@ -59,26 +60,26 @@ UNARY = {
 _NUMBER = (
     "type(other) is float and dtype.is_floating or type(other) is int and dtype is not boolean"
 )
-_VALUE = "other if type(other) is float else scalar({operation!r}, other, dtype)"
-_BINARY = """\
-def {method}(self, other):
+_VALUE = "other if type(other) is float else scalar('OPERATION', other, dtype)"
+_BINARY = f"""\
+def METHOD(self, other):
     try:
         x = self._adapter
         dtype = x.dtype
         backend = self._backend
-        if dtype.kind in {kinds!r} and backend.checks_shapes and overrides() is None:
+        if dtype.kind in 'KINDS' and backend.checks_shapes and overrides() is None:
             cls = type(self)
             if type(other) is cls:
                 y = other._adapter
                 if y.dtype is dtype and other._backend is backend:
-                    y = backend.{operation}(x, y)
+                    y = backend.OPERATION(x, y)
                     if type(y) in values:
                         made = new(cls)
                         made._adapter = y
                         made._backend = backend
                         return made
-            elif {number}:
-                y = backend.{operation}(x, backend.scalar({value}, dtype, x.device))
+            elif {_NUMBER}:
+                y = backend.OPERATION(x, backend.scalar({_VALUE}, dtype, x.device))
                 if type(y) in values:
                     made = new(cls)
                     made._adapter = y
@@ -92,19 +93,19 @@ def {method}(self, other):
 """
 # Vectors get one more axis, on the general way.
 _PRODUCT = _BINARY.replace("dtype is dtype", "dtype is dtype and len(x.shape) > 1 < len(y.shape)")
-_REFLECTED = """\
-def {method}(self, other):
+_REFLECTED = f"""\
+def METHOD(self, other):
     try:
         y = self._adapter
         dtype = y.dtype
         backend = self._backend
         if (
-            ({number})
-            and dtype.kind in {kinds!r}
+            ({_NUMBER})
+            and dtype.kind in 'KINDS'
             and backend.checks_shapes
             and overrides() is None
         ):
-            y = backend.{operation}(backend.scalar({value}, dtype, y.device), y)
+            y = backend.OPERATION(backend.scalar({_VALUE}, dtype, y.device), y)
             if type(y) in values:
                 made = new(type(self))
                 made._adapter = y
@@ -117,12 +118,12 @@ def {method}(self, other):
     return general(self, other)
 """
 _UNARY = """\
-def {method}(self):
+def METHOD(self):
     try:
         x = self._adapter
         backend = self._backend
-        if x.dtype.kind in {kinds!r} and overrides() is None:
-            x = backend.{operation}(x)
+        if x.dtype.kind in 'KINDS' and overrides() is None:
+            x = backend.OPERATION(x)
             if type(x) in values:
                 made = new(type(self))
                 made._adapter = x
@@ -137,16 +138,14 @@ def {method}(self):
 
 
 def _make(template: str, method: str, operation: str, role: str) -> Callable[..., Any]:
-    names = {"method": method, "operation": operation, "kinds": KINDS[role], "number": _NUMBER}
-    source = template.format(value=_VALUE.format(operation=operation), **names)
     general = getattr(Array, method)
     scope = {"general": general, "new": object.__new__, "overrides": stack.current}
     scope |= {"values": frontend.VALUES, "scalar": scalar, "boolean": dtypes.bool}
     # Frames of it are ours to whoever looks for the user's line (``wrappers.caller``).
     scope["__name__"] = __name__
-    exec(compile(source, f"<Tensor.{method}>", "exec"), scope)
-    function: Any = scope[method]
-    function.__qualname__, function.__doc__ = f"Tensor.{method}", general.__doc__
+    replaced = {"OPERATION": operation, "KINDS": KINDS[role]}
+    function: Callable[..., Any] = method_from(template, method, replaced, scope)
+    function.__doc__ = general.__doc__
     return function
 
 

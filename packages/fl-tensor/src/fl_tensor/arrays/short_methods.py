@@ -12,6 +12,7 @@ from typing import Any
 
 from fl_tensor import arguments
 from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.templates import method_from
 from fl_tensor.dispatch import frontend, stack
 from fl_tensor.dispatch.frontend import KINDS
 from fl_tensor.functions import shaping
@@ -48,14 +49,14 @@ METHODS |= {"sum": _SUMS, "prod": _SUMS}
 # Elements of another class than int would be taken for those that are equal (1.0, True): so the
 # cache is one that looks at classes, and each is an argument of its own.
 _METHOD = """\
-def {method}(self, {parameters}):
+def METHOD(self, {parameters}):
     try:
         x = self._adapter
         backend = self._backend
-        if overrides() is None and backend.checks_shapes and x.dtype.kind in {kinds!r}{usual}:
+        if overrides() is None and backend.checks_shapes and x.dtype.kind in 'KINDS'{usual}:
             read = {read}
             if read is not None:
-                x = backend.{method}(x, read{rest})
+                x = backend.METHOD(x, read{rest})
                 if type(x) in values:
                     made = new(type(self))
                     made._adapter = x
@@ -75,9 +76,7 @@ def _make(method: str) -> Callable[..., Any]:
     parameters, what, reader, rest, role = METHODS[method]
     names = [p.partition("=")[0] for p in parameters.split(", ")]
     source = _METHOD.format(
-        method=method,
         parameters=parameters,
-        kinds=KINDS[role],
         usual=" and dtype is None" if "dtype" in names else "",
         read=(_SEVERAL if parameters.startswith("*") else _ONE).format(what),
         rest=rest,
@@ -88,8 +87,8 @@ def _make(method: str) -> Callable[..., Any]:
     scope = {"general": general, "new": object.__new__, "overrides": stack.current, "known": known}
     # Frames of it are ours to whoever looks for the user's line (``wrappers.caller``).
     scope |= {"values": frontend.VALUES, "__name__": __name__}
-    exec(compile(source, f"<Tensor.{method}>", "exec"), scope)
-    return functools.update_wrapper(scope[method], general)
+    made = method_from(source, method, {"METHOD": method, "KINDS": KINDS[role]}, scope)
+    return functools.update_wrapper(made, general)
 
 
 class ShortMethods:

@@ -35,7 +35,7 @@ def conv_data_gradient(
     that of ``conv(x, w, stride, padding, input_dilation, kernel_dilation, groups)``. Raises
     ShapeError where ``gradient`` is not shaped as that convolution. Accumulation as ``matmul``."""
     rest = (stride, padding, input_dilation, kernel_dilation, groups)
-    fitting("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
+    check_conv_gradient("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
     # The gradient, dilated by the stride, convolved with the flipped kernel whose feature and
     # channel axes are exchanged; the input's dilation becomes the stride.
     if 0 in gradient.shape or 0 in shape or 0 in w.shape:
@@ -76,7 +76,7 @@ def conv_weight_gradient(
     groups)``. Raises ShapeError where ``gradient`` is not shaped as that convolution. Accumulation
     as ``matmul``."""
     rest = (stride, padding, input_dilation, kernel_dilation, groups)
-    fitting("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
+    check_conv_gradient("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
     # The input convolved with the gradient as kernel: batch and channels change places, the stride
     # dilates the kernel and the kernel's dilation becomes the stride.
     if 0 in gradient.shape or 0 in x.shape or 0 in shape:
@@ -102,7 +102,7 @@ def conv_weight_gradient(
     return ops.permute(result, (1, 0, *spatial))
 
 
-def fitting(
+def check_conv_gradient(
     op: str,
     gradient: Shape,
     x: Shape,

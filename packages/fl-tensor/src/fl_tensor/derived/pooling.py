@@ -18,7 +18,9 @@ __all__ = ["avg_pool", "max_pool"]
 Padding = tuple[tuple[int, int], ...]
 
 
-def output(op: str, shape: Shape, window: Shape, stride: Shape, padding: Padding) -> Shape:
+def pool_output_sizes(
+    op: str, shape: Shape, window: Shape, stride: Shape, padding: Padding
+) -> Shape:
     """How many windows there are along each spatial axis. Raises ShapeError where none fits."""
     spatial = len(window)
     if len(shape) != spatial + 2 or len(stride) != spatial or len(padding) != spatial:
@@ -58,7 +60,7 @@ def _windows(
 def max_pool(ops: Ops, x: R, window: Shape, stride: Shape, padding: Padding) -> Any:
     """The largest element of each window. ``x`` (batch, channels, *spatial); padding (low, high)
     per spatial axis never wins. NaN in a window gives NaN."""
-    out = output("max_pool", x.shape, window, stride, padding)
+    out = pool_output_sizes("max_pool", x.shape, window, stride, padding)
     slices = _windows(ops, x, window, stride, padding, out, lowest(x.dtype))
     y = next(slices)
     for other in slices:
@@ -77,7 +79,7 @@ def avg_pool(
 ) -> Any:
     """The mean of each window. ``x`` (batch, channels, *spatial); padding counts as zeros, or not
     at all with ``count_include_pad=False``."""
-    out = output("avg_pool", x.shape, window, stride, padding)
+    out = pool_output_sizes("avg_pool", x.shape, window, stride, padding)
 
     def total(value: Any) -> Any:
         slices = _windows(ops, value, window, stride, padding, out, 0.0)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor.derived.pooling import Padding, output
+from fl_tensor.derived.pooling import Padding, pool_output_sizes
 from fl_tensor.errors import ShapeError
 from fl_tensor.roles import Ops, S, Shape
 
@@ -28,7 +28,7 @@ def max_pool_gradient(
     """The gradient of ``x`` (batch, channels, *spatial), ``gradient`` being that of its
     ``max_pool``: it goes to the first maximum of each window in C order, and nowhere where the
     maximum is NaN."""
-    fitting("max_pool_gradient", gradient, x.shape, window, stride, padding)
+    check_pool_gradient("max_pool_gradient", gradient, x.shape, window, stride, padding)
     if 0 in x.shape or 0 in gradient.shape:
         return ops.full(x.shape, 0, gradient.dtype, gradient.device)
     shape, pooled = x.shape, ops.max_pool(x, window, stride, padding)
@@ -58,7 +58,7 @@ def avg_pool_gradient(
 ) -> Any:
     """The gradient of an array of ``shape`` (batch, channels, *spatial), ``gradient`` being that of
     its ``avg_pool``."""
-    fitting("avg_pool_gradient", gradient, shape, window, stride, padding)
+    check_pool_gradient("avg_pool_gradient", gradient, shape, window, stride, padding)
     if 0 in shape or 0 in gradient.shape:
         return ops.full(shape, 0, gradient.dtype, gradient.device)
     # The same weights as forward: the mean of ones is 1 / window, or 1 / what lies inside.
@@ -70,11 +70,11 @@ def avg_pool_gradient(
     return _fold(ops, [share] * count, shape, window, stride, padding)
 
 
-def fitting(
+def check_pool_gradient(
     op: str, gradient: Any, shape: Shape, window: Shape, stride: Shape, padding: Padding
 ) -> None:
     """Raises ShapeError where ``gradient`` is not shaped as a pooling of an array of ``shape``."""
-    wanted = (*shape[:2], *output(op, shape, window, stride, padding))
+    wanted = (*shape[:2], *pool_output_sizes(op, shape, window, stride, padding))
     if gradient.shape != wanted:
         raise ShapeError(f"[{op}] gradient {gradient.shape}: pooling x {shape} gives {wanted}")
 

@@ -50,7 +50,7 @@ def recurrent(
     ``reverse``: the last step comes first; states stay in the order of ``x``. Elman, 1990;
     Hochreiter & Schmidhuber, 1997; Cho et al., 2014.
     """
-    _, kept = fitting(x, state, weight, bias, cell, lengths)
+    _, kept = check_recurrent(x, state, weight, bias, cell, lengths)
     steps, batch, width = x.shape
     hidden = state.shape[-1]
     across = ops.permute(weight, (1, 0))
@@ -146,7 +146,7 @@ def columns(ops: Ops, x: Any, sizes: Sequence[int]) -> list[Any]:
     return found
 
 
-def fitting(
+def check_recurrent(
     x: Any, state: Any, weight: Any, bias: Any, cell: str, lengths: Shape | None
 ) -> tuple[int, int]:
     """The row of CELLS; ShapeError or ArgumentError for operands that do not fit ``recurrent``."""

@@ -44,9 +44,10 @@ def parameters(name: str) -> tuple[Parameter, ...]:
 
 
 @functools.cache
-def settings(name: str) -> tuple[str, ...]:
-    """The names of what an operation takes beside arrays, in order, but for ``donate``: what its
-    result is made of, and not how."""
+def attributes(name: str) -> tuple[str, ...]:
+    """The names of the attributes of an operation, in order: its parameters that are no arrays.
+    ``donate`` is none, it has no influence on the result. Raises AttributeError for a name that is
+    no operation."""
     return tuple([p.name for p in parameters(name) if not p.role and p.name != "donate"])
 
 

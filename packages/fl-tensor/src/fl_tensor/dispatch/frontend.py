@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from fl_memory.errors import OutOfMemoryError
@@ -223,6 +223,19 @@ def operands_of(op: str, roles: str, *operands: ArrayLike) -> list[Any]:
                     arrays[i] = lead._lift(x)
         return arrays
     return _promoted(op, roles, operands)
+
+
+def apply_operation(name: str, roles: str, run: Callable[..., Any], *operands: ArrayLike) -> Any:
+    """``run(ops, x, ...)`` applied to arrays in the way of the front end's functions.
+
+    The operands are promoted as ``roles`` ask, a capital letter for each (``fl_tensor.roles``).
+    ``run`` gets the namespace of operations of this context and an adapter per operand, and returns
+    one adapter. The result is a Tensor, a Variable or what else the operands are. Messages begin
+    with ``name``. Raises DTypeError for what is no array, BackendError for operands on several
+    backends.
+    """
+    lead, *rest = operands_of(name, roles, *operands)
+    return lead._wrap(run(lead._ops(), lead._raw, *[x._raw for x in rest]))
 
 
 def _promoted(op: str, roles: str, operands: Sequence[ArrayLike]) -> list[Any]:

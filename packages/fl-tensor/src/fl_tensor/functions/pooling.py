@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor.arguments import Pairs, pairs_of, per_axis, shape_of
-from fl_tensor.derived.pooling import Padding, lowest, output
+from fl_tensor.derived.pooling import Padding, lowest, pool_output_sizes
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.errors import ShapeError
 from fl_tensor.roles import Scalar
@@ -88,7 +88,7 @@ def _over_the_end(
             last -= s if last >= n + low else 0
             high = max(high, last + k - n - low)
         wide.append((low, high))
-    output(op, shape, tuple(size), tuple(step), tuple(wide))
+    pool_output_sizes(op, shape, tuple(size), tuple(step), tuple(wide))
     return tuple(wide)
 
 
@@ -107,7 +107,7 @@ def _dilated_max_pool(
     spans = tuple(d * (k - 1) + 1 for d, k in zip(apart, size))
     if ceil_mode:
         padding = _over_the_end("max_pool", x.shape, spans, step, padding)
-    sizes = output("max_pool", x.shape, spans, step, padding)
+    sizes = pool_output_sizes("max_pool", x.shape, spans, step, padding)
     x = _padded(x, padding, lowest(x.dtype))
     for i in reversed(range(len(size))):
         axis, k = i + 2, size[i]

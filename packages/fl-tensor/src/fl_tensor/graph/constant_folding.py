@@ -19,6 +19,8 @@ from fl_tensor.arrays import elements
 from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
 from fl_tensor.graph.strides import VIEWS
 
+__all__ = ["fold_constants"]
+
 #: f(f(x)) is x.
 _INVOLUTIONS = frozenset(("negative", "bitwise_invert"))
 #: Python computes these on integers and booleans as every backend does, but for overflow.

@@ -10,6 +10,8 @@ from typing import Any
 from fl_tensor.graph import text
 from fl_tensor.graph.ir import Graph, Node, Ref, Value
 
+__all__ = ["cse"]
+
 
 def cse(graph: Graph) -> Graph:
     """``graph`` with every call made once."""

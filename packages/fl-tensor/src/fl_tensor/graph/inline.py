@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from fl_tensor.graph.ir import Constant, Graph, Node, Ref, Value
 
+__all__ = ["inline"]
+
 
 def inline(graph: Graph, body: Callable[[Node], Graph | None]) -> Graph:
     """``graph`` with every node for which there is a ``body`` replaced by that: a graph whose

@@ -15,6 +15,8 @@ from typing import TypeAlias
 from fl_tensor.graph import text
 from fl_tensor.graph.ir import Graph, Node, Value
 
+__all__ = ["COMMUTATIVE", "replace"]
+
 #: Operations whose two operands may change places: the result is the same, bit for bit.
 COMMUTATIVE = frozenset("add multiply equal bitwise_and bitwise_or bitwise_xor".split())
 Bindings: TypeAlias = dict[Value, Value]

@@ -15,6 +15,8 @@ from typing import NamedTuple, TypeAlias
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.ir import Graph, Value
 
+__all__ = ["Function", "Pass", "PassWarning", "Pipeline", "check"]
+
 Function: TypeAlias = Callable[[Graph], Graph]
 
 

@@ -13,6 +13,17 @@ from typing import NamedTuple
 
 from fl_tensor.graph.ir import Graph, Node, Value
 
+__all__ = [
+    "VIEWS",
+    "Shape",
+    "StridedLayout",
+    "broadcast",
+    "contiguous",
+    "layouts",
+    "reshape",
+    "view",
+]
+
 Shape = tuple[int, ...]
 
 #: Operations whose result may show their operand's elements.

@@ -7,6 +7,8 @@ from typing import Any
 from fl_tensor.device import Device
 from fl_tensor.graph.ir import Graph, Node, Ref, Value
 
+__all__ = ["graph", "node", "parameters", "reference"]
+
 
 def graph(g: Graph) -> str:
     inputs = ", ".join(f"{v}: {v.type}" for v in g.inputs)

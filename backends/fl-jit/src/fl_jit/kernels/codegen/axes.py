@@ -6,7 +6,7 @@ order then has one axis for any shape, and one program serves all shapes.
 
 from __future__ import annotations
 
-from fl_tensor.roles import Shape
+from fl_tensor.extend import Shape
 
 
 def letters(strides: Shape, sizes: Shape, row_axes: int) -> str:

@@ -24,8 +24,7 @@ import llvmlite.binding as llvm
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.errors import CompileError
 from fl_jit.kernels.codegen.target import Target, lock
-from fl_tensor import cache_files
-from fl_tensor.gc_control import gc_paused
+from fl_tensor.extend import cache_files, gc_paused
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from fl_jit.kernels.codegen.program import Program
 from fl_jit.kernels.codegen.schedule import schedule
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.thread_pools import HEADER, TURNED
-from fl_memory.forks import free_after_fork
+from fl_memory import free_after_fork
 
 Strides = Sequence[Sequence[int]]
 _WORD = 8

@@ -41,8 +41,8 @@ from typing import Any, NamedTuple
 from fl_jit.kernels.codegen import instructions
 from fl_jit.kernels.codegen.errors import ProgramError
 from fl_tensor import dtypes
-from fl_tensor.cached import cached_property
 from fl_tensor.dtypes import DType
+from fl_tensor.extend import cached_property
 
 __all__ = ["Builder", "Program"]
 

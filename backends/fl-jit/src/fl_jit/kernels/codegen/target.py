@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import llvmlite.binding as llvm
 
-from fl_memory.forks import free_after_fork
-from fl_tensor.cached import cached_property
+from fl_memory import free_after_fork
 from fl_tensor.errors import ArgumentError
+from fl_tensor.extend import cached_property
 
 ENVIRONMENT = "FL_VECTOR_BITS"
 #: Features that the generator tests. LLVM uses the processor's other features by itself.

@@ -10,7 +10,7 @@ import functools
 import os
 
 from fl_jit.kernels.codegen.thread_pools import Gomp, OwnThreads, Pool
-from fl_tensor import threads as settings
+from fl_tensor.extend import threads as settings
 
 #: Minimum work per thread, in nanoseconds.
 WORTH_A_THREAD = 10_000.0

@@ -27,8 +27,8 @@ from fl_jit.kernels.llvm.depthwise import forward as depthwise
 from fl_jit.kernels.llvm.depthwise import wgrad as depthwise_weights
 from fl_jit.kernels.llvm.depthwise.groups import is_depthwise
 from fl_jit.kernels.llvm.gemm import gemm_problem, matmul
-from fl_tensor import threads
 from fl_tensor.dtypes import float32, float64
+from fl_tensor.extend import threads
 
 Prepare: TypeAlias = Callable[[Any], Kernel]
 

@@ -22,8 +22,8 @@ from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.library import KernelLibrary
 from fl_jit.kernels.llvm import FOLDER, amx, microkernel
 from fl_jit.kernels.llvm.microkernel import MicroKernel
+from fl_jit.kernels.registration import Registration, attempt, function
 from fl_tensor.errors import ArgumentError
-from fl_tensor.registration import Registration, attempt, function
 
 KernelFactory: TypeAlias = Callable[[MicroKernel, Target], str | None]
 

@@ -26,7 +26,7 @@ from fl_jit.kernels.onednn.binding import Binding
 from fl_jit.kernels.onednn.descriptors import ACTIVATIONS, describe
 from fl_jit.kernels.onednn.primitives import DST, SRC, Operand, assemble, reorder
 from fl_jit.kernels.onednn.shared_library import OPENMP, Library
-from fl_tensor import threads
+from fl_tensor.extend import threads
 
 
 class OneDNN(KernelLibrary):

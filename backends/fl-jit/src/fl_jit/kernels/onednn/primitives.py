@@ -19,8 +19,7 @@ from fl_jit.kernels.library import UnsupportedError
 from fl_jit.kernels.onednn.binding import Binding, Handle
 from fl_jit.kernels.onednn.descriptors import Descriptor, attributes, copied, describe
 from fl_jit.kernels.onednn.forks import check_process
-from fl_memory import selection
-from fl_memory.manager import SMALL_BYTES
+from fl_memory import SMALL_BYTES, selection
 from fl_memory.tags import SCRATCH
 from fl_tensor.dtypes import uint8
 

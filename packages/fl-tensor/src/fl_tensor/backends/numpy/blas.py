@@ -9,18 +9,6 @@ from fl_tensor import threads
 
 _NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 
-_limit: int | None = None
-_note = ""
-
-
-def constrain(note: str, limit: int | None = None) -> None:
-    """For a library with threads of its own beside these: have at most ``limit`` threads from now
-    on, whatever ``ft.set_num_threads`` says. ``fl-tensor info`` shows ``note``."""
-    global _limit, _note
-    _limit, _note = limit, note
-    if limit is not None:
-        _resize(limit)
-
 
 def _function(name: str) -> Any:
     # NumPy's extension module resolves names of the BLAS that it is linked to, whichever that is.
@@ -38,13 +26,12 @@ def _function(name: str) -> Any:
 
 def _resize(count: int) -> None:
     if (set_threads := _function("set_num_threads")) is not None:
-        set_threads(ctypes.c_int(count if _limit is None else min(count, _limit)))
+        set_threads(ctypes.c_int(count))
 
 
 def _state() -> str:
     get = _function("get_num_threads")
-    count = f"{get()} thread" + ("" if get() == 1 else "s") if get is not None else "unknown"
-    return f"{count}, {_note}" if _note else count
+    return f"{get()} thread" + ("" if get() == 1 else "s") if get is not None else "unknown"
 
 
 def register() -> None:

@@ -97,7 +97,7 @@ class Contractions(DerivedOps):
     ) -> Value:
         if x.dtype in HALF:
             return super().recurrent(x, state, weight, bias, cell, lengths, reverse)
-        sequence.fitting(x, state, weight, bias, cell, lengths)
+        sequence.check_recurrent(x, state, weight, bias, cell, lengths)
         arrays = (x.array, state.array, weight.array, None if bias is None else bias.array)
         return NumpyAdapter(recurrent.sweep(*arrays, cell, lengths, reverse), x.dtype)
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["call", "quiet", "run", "waiting", "writing"]
+
 #: As a decorator, for functions that do more than call one function of NumPy's.
 quiet = np.errstate(all="ignore")
 

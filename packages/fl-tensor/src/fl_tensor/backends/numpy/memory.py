@@ -12,6 +12,8 @@ from fl_memory.buffers import exporter
 from fl_memory.tags import CURRENT as TAG
 from fl_tensor.backends.numpy import errstate
 
+__all__ = ["cast", "empty", "is_small", "owned"]
+
 
 def is_small(nbytes: int) -> bool:
     """Whether a result of so many bytes may come from the runtime instead of the manager."""

@@ -79,7 +79,7 @@ class ShapeOps:
     ) -> Value:
         if not starts:
             return x
-        array = x.array[places(starts, sizes, steps)]
+        array = x.array[slice_index(starts, sizes, steps)]
         if array.shape != sizes or min(starts) < 0:
             rules.slice(x, starts, sizes, steps)  # says what is out of range
         made = _new(NumpyAdapter)
@@ -113,9 +113,9 @@ class ShapeOps:
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode, donate)
         in_place = donate and is_sole_owner(x)
-        return self._scatter(x, indices, updates, axis, mode, in_place)
+        return self.scattered(x, indices, updates, axis, mode, in_place)
 
-    def _scatter(
+    def scattered(
         self, x: Value, indices: Value, updates: Value, axis: int, mode: str, in_place: bool
     ) -> Value:
         place: Any = (slice(None),) * axis + (indices.array,)
@@ -142,9 +142,9 @@ class ShapeOps:
     ) -> Value:
         rules.slice(x, starts, updates.shape, steps)
         in_place = donate and is_sole_owner(x)
-        return self._slice_update(x, starts, steps, updates, in_place)
+        return self.slice_updated(x, starts, steps, updates, in_place)
 
-    def _slice_update(
+    def slice_updated(
         self,
         x: Value,
         starts: tuple[int, ...],
@@ -153,7 +153,7 @@ class ShapeOps:
         in_place: bool,
     ) -> Value:
         out = x.array if in_place else _copy(x.array)
-        out[places(starts, updates.shape, steps)] = updates.array
+        out[slice_index(starts, updates.shape, steps)] = updates.array
         return NumpyAdapter(out, x.dtype)
 
     def sort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
@@ -195,10 +195,11 @@ def _add_rows(out: Array, rows: Array, updates: Array) -> None:
 
 
 @functools.lru_cache(maxsize=1024)  # a loop has the same few places again and again
-def places(
+def slice_index(
     starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
 ) -> tuple[slice, ...]:
-    """The index of these places, as NumPy takes it."""
+    """The index for NumPy of what ``slice`` with these arguments takes, each a tuple of ints with
+    one entry per axis."""
     return tuple(
         [
             slice(start, start + size) if step == 1 else _stepped(start, size, step)
