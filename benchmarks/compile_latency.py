@@ -7,8 +7,7 @@ Each row is three processes, one after the other, which share a folder of caches
 first: `first step s` is what a user waits for, `until fast s` all steps until one takes at most
 1.2 times the fastest, `compiling s` what LLVM did of that, in another thread. The folder has
 Python's byte code, too, as an installed package has, whatever PYTHONDONTWRITEBYTECODE says.
-`--peer` adds PyTorch compiled, which caches, too. Contractions are generated, also where oneDNN is
-installed, unless `FL_KERNEL_LIBRARIES` says otherwise.
+`--peer` adds PyTorch compiled, which caches, too.
 
     python benchmarks/compile_latency.py [--only bert vit] [--peer] [--threads 2]
         [--backend jit] [--json FILE]
@@ -56,8 +55,8 @@ def their_step(model: Model, size: int) -> Callable[[], object]:
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     with ft.use("null"):
-        maker = model.build()
-    batch = [torch.tensor(x.numpy()) for x in maker.batch(size, ft.Generator(1))]
+        model = model.build()
+    batch = [torch.tensor(x.numpy()) for x in model.batch(size, ft.Generator(1))]
     network = model.twin()
     optimizer = torch.optim.SGD(network.parameters(), lr=LR, momentum=MOMENTUM)
     loss_of = torch.compile(network.loss)

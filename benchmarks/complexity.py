@@ -236,7 +236,6 @@ def our_figures(rounds: int) -> dict[str, Any]:
     found["size, MB"] = size_of("fl-nn")
     found["size without NumPy, MB"] = sum(megabytes(name) for name in needed(["fl-nn"]) - {"numpy"})
     found["size with llvmlite, MB"] = size_of("fl-nn", "llvmlite")
-    found["size with llvmlite and oneDNN, MB"] = size_of("fl-nn", "llvmlite", "onednn-cpu-gomp")
     found["from an edit to a tested result, s"] = seconds_from_edit_to_test(rounds)
     return found
 

@@ -139,7 +139,7 @@ def _torch(case: str) -> Callable[[], object]:
     return lambda: sum(len(y) for x, y in loader)
 
 
-MAKERS = {"ours": _ours, "torch": _torch}
+LOADERS = {"ours": _ours, "torch": _torch}
 
 
 def main() -> None:
@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--serve", metavar="LIBRARY")
     given = parsed(parser)
     if given.serve:
-        serve(OneAtATime(MAKERS[given.serve]))
+        serve(OneAtATime(LOADERS[given.serve]))
         return
     libraries = ["ours"] if given.tiny else ["ours", "torch"]
     rows = []

@@ -1,17 +1,17 @@
-"""Products and convolutions of the generated provider, of oneDNN and of PyTorch, on two threads.
+"""Products and convolutions of the generated kernels, of oneDNN and of PyTorch, on two threads.
 
 Claims: float32, at least 0.98 times the speed of oneDNN in the geometric mean of products and of
 each of the three passes of convolutions, nowhere less than 0.85 times; at least as fast as
 PyTorch, with channels last where that is faster. Ratios are times of the peer divided by ours.
 
-The lists are those of the report that the provider was written after; `depthwise` are all three
-passes of depthwise and grouped convolutions of well-known networks. Generated and oneDNN's
-kernels are called with addresses, in this process, as they share their threads; PyTorch has two
-processes of its own, of which the faster one counts: with channels last, and without. All take
-turns, after each has chosen among its own kernels; before a turn threads of the last one get the
-time to go to sleep. Weights are packed beforehand, ours and oneDNN's (``--given``: they are packed
-in every call); products are measured both ways, PyTorch's never packed. Before anything is timed
-the results of the two are compared.
+The lists are those of well-known networks; `depthwise` are all three passes of depthwise and
+grouped convolutions. Generated kernels and those of oneDNN, from `examples/onednn-kernels`, are
+called with addresses in this process, as they share their threads. PyTorch has two processes of its
+own, of which the faster one counts: with channels last, and without. All take turns. oneDNN has
+measured its own kernels before (``KernelLibrary.tune``), generated kernels take their heuristic.
+Before a turn the threads of the last one get the time to go to sleep. Weights are packed
+beforehand, ours and oneDNN's (``--given``: they are packed in every call). Products are measured
+both ways, PyTorch's never packed. Before anything is timed the results of the two are compared.
 
     python benchmarks/gemm_conv.py [--only products packed forward data weights depthwise CASE]
         [--dtype bfloat16] [--threads 1 --cpu] [--peers onednn torch] [--given] [--rounds 9]
@@ -28,6 +28,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,12 @@ from _peers import require
 
 import fl_tensor as ft
 from cases import contractions, descriptors
-from fl_jit.kernels import KernelLibrary, onednn
-from fl_jit.kernels.autotune import PATIENCE
+from fl_jit.kernels import KernelLibrary, KernelLibraryError
 from fl_jit.kernels.llvm.library import GeneratedKernels
-from fl_tensor.extras import install
 
 GROUPS = ("products", "packed", "forward", "data", "weights", "depthwise")
 PEERS = ("onednn", "torch", "numpy")
+ONEDNN = "python -m pip install ./examples/onednn-kernels"
 #: Cases of other benchmarks that the claims are not about.
 BESIDES = ("gemm-512x768x768", "bmm-96x128x128x64", "conv-Alex-11x11/4-3-64@224-forward")
 BESIDES += ("conv-Alex-11x11/4-3-64@224-weights",)
@@ -69,25 +69,28 @@ def cases_of(group: str, wanted: list[str]) -> Iterator[str]:
     passes |= dict.fromkeys(contractions.grouped(), "depthwise")
     for case in contractions.operations():
         fits = group in (("products", "packed") if case not in passes else (passes[case],))
-        asked = case in wanted or ((not wanted or group in wanted) and case not in BESIDES)
-        if fits and asked and not (group == "packed" and case.startswith("bmm")):
+        selected = case in wanted or ((not wanted or group in wanted) and case not in BESIDES)
+        if fits and selected and not (group == "packed" and case.startswith("bmm")):
             yield case
 
 
-class Ours:
-    """A provider of this process, which takes turns with workers."""
+class InProcess:
+    """A kernel library of this process, which takes turns with workers."""
 
-    def __init__(self, provider: KernelLibrary, given: argparse.Namespace) -> None:
-        self.provider = provider
+    def __init__(
+        self, library: KernelLibrary, given: argparse.Namespace, tune: bool = False
+    ) -> None:
+        self.library, self._tune = library, tune and not given.tiny
         self._given = given
         self.prepared: descriptors.Prepared | str = "nothing is prepared"
 
     def prepare(self, case: str, packed: bool) -> None:
-        """Make the kernel of a case and let it choose what it is."""
-        self.prepared = descriptors.prepare(self.provider, case, self._given.dtype, packed)
+        """Make the kernel of a case, by measurement with ``tune``, and call it once."""
+        if self._tune:
+            self.library.tune(descriptors.descriptor_of(case, self._given.dtype, packed))
+        self.prepared = descriptors.prepare(self.library, case, self._given.dtype, packed)
         if not isinstance(self.prepared, str):
-            for _ in range(1 if self._given.tiny else PATIENCE + 2):
-                self.prepared()
+            self.prepared()
 
     def timed(self, case: str, count: int) -> float:
         """Seconds per call of the case that was prepared."""
@@ -109,7 +112,7 @@ def compare(case: str, made: dict[str, descriptors.Prepared], tolerance: float) 
 def measured(
     group: str,
     case: str,
-    ours: dict[str, Ours],
+    ours: dict[str, InProcess],
     workers: dict[str, Worker],
     given: argparse.Namespace,
 ) -> dict[str, Any]:
@@ -180,14 +183,17 @@ def peer_call(library: str, case: str, dtype: str) -> Callable[[], object]:
     return contractions.torch_call(case, library == "channels last")
 
 
-def providers(given: argparse.Namespace) -> dict[str, Ours]:
-    """The provider that this is about, and oneDNN."""
-    found = {"generated": Ours(GeneratedKernels(), given)}
-    library, passed = onednn.load() if "onednn" in given.peers else (None, [])
-    if library is not None:
-        found["oneDNN"] = Ours(onednn.OneDNN(library), given)
-    elif "onednn" in given.peers:
-        print("without oneDNN:", "; ".join([*passed, install("onednn")]), file=sys.stderr)
+def libraries(given: argparse.Namespace) -> dict[str, InProcess]:
+    """The generated kernels, and the peer oneDNN of the example onednn-kernels."""
+    found = {"generated": InProcess(GeneratedKernels(), given)}
+    if "onednn" in given.peers:
+        require(["onednn_kernels"], f"{ONEDNN}, or name other --peers")
+        from onednn_kernels import OneDNN
+
+        try:
+            found["oneDNN"] = InProcess(OneDNN(), given, tune=True)
+        except KernelLibraryError as error:
+            raise SystemExit(f"{error}; or name other --peers") from error
     return found
 
 
@@ -221,13 +227,14 @@ def main() -> None:
     given = options()
     if given.tiny:
         contractions.make_tiny()
-        given.peers = [name for name in given.peers if name == "onednn"]
+        found = find_spec("onednn_kernels") is not None
+        given.peers = [name for name in given.peers if name == "onednn" and found]
     if given.serve:
         call = OneAtATime(lambda case: peer_call(given.serve, case, str(given.dtype)))
         serve(call, given.clock)
         return
     ft.set_num_threads(given.threads)
-    ours = providers(given)
+    ours = libraries(given)
     rows = []
     with ExitStack() as stack:
         names = {"torch": ("torch", "channels last"), "numpy": ("numpy",), "onednn": ()}

@@ -22,10 +22,10 @@ from cases.fused import CASES, Shape, kind_of, shape_of, torch_call
 
 THREADS = 2
 #: From sizes to a program and its scalars.
-Maker = Callable[[Shape], tuple[Any, tuple[float, ...]]]
+ProgramFactory = Callable[[Shape], tuple[Any, tuple[float, ...]]]
 
 
-def kernel_call(case: str, shape: Shape, make: Maker) -> Callable[[], object]:
+def kernel_call(case: str, shape: Shape, make: ProgramFactory) -> Callable[[], object]:
     """A launch of the case's kernel on arrays of random numbers."""
     import numpy as np
 
@@ -39,26 +39,26 @@ def kernel_call(case: str, shape: Shape, make: Maker) -> Callable[[], object]:
     arrays = []
     for value in program.inputs:
         dtype, axes = program.instructions[value].parameter
-        room = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
+        extent = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
         if dtype.is_floating:
-            arrays.append(memory.owned(rng.random(room, np.float32)))
+            arrays.append(memory.owned(rng.random(extent, np.float32)))
         else:
-            arrays.append(memory.owned(rng.integers(0, sizes[-1], room)))
+            arrays.append(memory.owned(rng.integers(0, sizes[-1], extent)))
     for number, (_, axes, _) in enumerate(program.outputs):
-        room = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
-        made = np.zeros(room, np.float32)
+        extent = tuple(1 if letter == "." else n for letter, n in zip(axes, sizes))
+        made = np.zeros(extent, np.float32)
         arrays.append(arrays[number] if case == "adam" else memory.owned(made))
     strides = [tuple(step // a.itemsize for step in a.strides) for a in arrays]
     launch = Kernel.of(program).bind(sizes, strides)
     addresses = [a.__array_interface__["data"][0] for a in arrays]
 
-    def call(kept: object = arrays) -> None:
+    def call(owners: object = arrays) -> None:
         launch(addresses, scalars)
 
     return call
 
 
-def _programs() -> dict[str, Maker]:
+def _programs() -> dict[str, ProgramFactory]:
     from fl_jit.kernels.codegen.program import Builder
     from fl_tensor.dtypes import float32, int32, int64
 
@@ -97,8 +97,8 @@ def _programs() -> dict[str, Maker]:
         top = b("bitwise_right_shift", bits, b.constant(8, int32))
         top = b("bitwise_and", top, b.constant((1 << 24) - 1, int32))
         uniform = b("multiply", b.cast(top, float32), 2.0**-24)
-        kept = b("where", b("less", uniform, 0.9), b("divide", x, 0.9), b.constant(0.0, float32))
-        b.output(b("add", kept, residual), "c")
+        scaled = b("where", b("less", uniform, 0.9), b("divide", x, 0.9), b.constant(0.0, float32))
+        b.output(b("add", scaled, residual), "c")
         return b.program(), (1, 0)
 
     def normalized(b: Formula, x: int, n: int) -> tuple[int, int]:

@@ -1,8 +1,9 @@
 """What a training step of the six models spends on packing its weights, and could save at most if
 they were kept packed: the reason for what `docs/jit.md` says of weights that are trained.
 
-The problems of a step are what its plan asks the provider for. Those with weights are timed alone,
-on one thread, by the time that it computes, with weights that come from memory as in a step:
+The descriptors of a step are those that its plan passes to the kernel library. Those with weights
+are timed alone, on one thread, by the time that it computes, with weights that come from memory as
+in a step:
 
     packing    what packs, alone, and into memory where kernels pack into caches: bytes of weights
                in a second, and percent of the step
@@ -50,19 +51,34 @@ _COLD = 96 << 20
 _ALIGNMENT = 64
 
 
-class Asked:
-    """A provider, and how often it is asked for each problem."""
+class DispatchLog:
+    """A kernel library that counts the calls of its kernels by descriptor."""
 
-    def __init__(self, provider: KernelLibrary) -> None:
-        self._provider = provider
-        self.counts: Counter[OpDescriptor] = Counter()
+    def __init__(self, library: KernelLibrary) -> None:
+        self._library = library
+        #: By type as well: descriptors of different types can have equal fields.
+        self.counts: Counter[tuple[type, OpDescriptor]] = Counter()
 
     def find(self, descriptor: OpDescriptor) -> Kernel | None:
-        self.counts[descriptor] += 1
-        return self._provider.find(descriptor)
+        kernel = self._library.find(descriptor)
+        return None if kernel is None else CountedKernel(kernel, descriptor, self.counts)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._provider, name)
+        return getattr(self._library, name)
+
+
+class CountedKernel:
+    """A kernel that counts its calls."""
+
+    def __init__(
+        self, kernel: Kernel, descriptor: OpDescriptor, counts: Counter[tuple[type, OpDescriptor]]
+    ) -> None:
+        self.operands, self.about = kernel.operands, kernel.about
+        self._kernel, self._key, self._counts = kernel, (type(descriptor), descriptor), counts
+
+    def __call__(self, *addresses: int) -> None:
+        self._counts[self._key] += 1
+        self._kernel(*addresses)
 
 
 def step_of(name: str, given: argparse.Namespace) -> Callable[[], float]:
@@ -83,20 +99,22 @@ def step_of(name: str, given: argparse.Namespace) -> Callable[[], float]:
     return step
 
 
-def problems_of(name: str, given: argparse.Namespace) -> tuple[Counter[OpDescriptor], float]:
-    """The problems of a step, and the seconds that it takes."""
+def descriptors_of(
+    name: str, given: argparse.Namespace
+) -> tuple[Counter[tuple[type, OpDescriptor]], float]:
+    """The descriptors of a step, and the seconds that it takes."""
     current = registry.active_library
-    asked = Asked(current())
-    registry.active_library = lambda: asked
+    log = DispatchLog(current())
+    registry.active_library = lambda: log
     try:
         step = step_of(name, given)
         for _ in range(3):  # by then there is a plan, and weights lie as a step leaves them
             step()
         ft.jit.wait()
         step()
-        asked.counts.clear()
+        log.counts.clear()
         step()
-        counts = Counter(asked.counts)
+        counts = Counter(log.counts)
         seconds = [timed(step, 1, time.thread_time) for _ in range(given.rounds)]
     finally:
         registry.active_library = current
@@ -120,17 +138,17 @@ def weights_of(descriptor: OpDescriptor) -> tuple[str, str] | None:
     return ("convolutions, weights", "out") if isinstance(descriptor, ConvWeightGrad) else None
 
 
-def room(nbytes: int) -> np.ndarray:
+def aligned(nbytes: int) -> np.ndarray:
     made = np.full(nbytes + _ALIGNMENT, 0, np.uint8)
     return made[-made.ctypes.data % _ALIGNMENT :][:nbytes]
 
 
 def call(kernel: Kernel, place: int, tiny: bool) -> Callable[[], None]:
     """A kernel on operands of its own, of which the one at ``place`` is another in each call."""
-    memory = [room(operand.nbytes) for operand in kernel.operands]
+    memory = [aligned(operand.nbytes) for operand in kernel.operands]
     addresses = [each.ctypes.data for each in memory]
     count = 1 if tiny else -(-_COLD // len(memory[place]))
-    many = [memory[place], *(room(len(memory[place])) for _ in range(min(count, 256) - 1))]
+    many = [memory[place], *(aligned(len(memory[place])) for _ in range(min(count, 256) - 1))]
     turns = itertools.cycle(each.ctypes.data for each in many)
 
     def run() -> None:
@@ -144,15 +162,15 @@ def call(kernel: Kernel, place: int, tiny: bool) -> Callable[[], None]:
 def times_of(descriptor: OpDescriptor, field: str, given: argparse.Namespace) -> dict[str, float]:
     """Seconds of a problem as it is (``plain``), with packed weights, and of packing alone; what
     there is of these."""
-    provider = registry.active_library()
+    library = registry.active_library()
     layout, place = getattr(descriptor, field), {"out": -1}.get(field, 1)
-    plain = provider.find(descriptor)
-    liked = provider.find(descriptor._replace(**{field: any_layout(layout.dtype, layout.shape)}))
+    plain = library.find(descriptor)
+    liked = library.find(descriptor._replace(**{field: any_layout(layout.dtype, layout.shape)}))
     packs = field == "w" or (field == "y" and "pack" in plain.about.split())
     kernels = {"plain": plain}
     if liked is not None:
         kernels["packed"] = liked
-        pack = provider.find(Reorder(layout, liked.operands[place])) if packs else None
+        pack = library.find(Reorder(layout, liked.operands[place])) if packs else None
         kernels |= {"packing": pack} if pack else {}
     calls = {n: call(k, 0 if n == "packing" else place, given.tiny) for n, k in kernels.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
@@ -166,9 +184,9 @@ def times_of(descriptor: OpDescriptor, field: str, given: argparse.Namespace) ->
 
 def measured(name: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of a model, one for each pass."""
-    counts, step = problems_of(name, given)
+    counts, step = descriptors_of(name, given)
     sums: dict[str, Counter[Any]] = {}  # seconds, and bytes
-    for descriptor, count in counts.items():
+    for (_, descriptor), count in counts.items():
         if found := weights_of(descriptor):
             which, field = found
             times = times_of(descriptor, field, given)

@@ -11,8 +11,8 @@ process had, less what it had with its imports and the batch, before there was a
 PyTorch with channels last for images, one kernel for all updates, denormals flushed, and memory
 that is kept and in large pages (environment of malloc); "tuned compile" is both. JAX takes part
 where it can be imported and the model has a twin (`models/jax_twins.py`). "ours by oneDNN" is ours
-with products and convolutions of that library, in place of generated ones;
-`FL_KERNEL_LIBRARIES=generated` leaves ours without that library, as if it were not installed.
+with products and convolutions of that library (`examples/onednn-kernels`), in place of generated
+ones.
 
     python benchmarks/paper_models.py [--only bert vit] [--rounds 7] [--peers eager tuned compile]
         [--backend jit] [--threads 2] [--json FILE [--add]] [--markdown]
@@ -209,7 +209,7 @@ def main() -> None:
         **environment("numpy", "torch", "jax", "llvmlite", "onednn-cpu-gomp", "fl-tensor"),
         "threads": given.threads,
         "backend": given.backend or ft.current_backend().name,
-        "providers": os.environ.get("FL_KERNEL_LIBRARIES", "all"),
+        "kernel libraries": os.environ.get("FL_KERNEL_LIBRARIES", "generated"),
     }
     rows = report(given, about, rows, key=("model", "peers"))
     if given.json:

@@ -1,4 +1,4 @@
-"""How long a shape of a product or convolution takes that the generated provider has not seen.
+"""How long a shape of a product or convolution takes that the generated kernels have not seen.
 
 Claims: at most 100 ms where machine code has to be made, the first shape of a kind with an empty
 cache included, and at most 10 ms where its micro-kernels are there.
@@ -88,12 +88,12 @@ def serve(kind: str, numbers: list[int]) -> None:
         return compiled(*arguments, **options)
 
     compile.compiled = counted
-    provider = GeneratedKernels()
+    library = GeneratedKernels()
     found = []
     for number in numbers:
         descriptor, count = problem_of(kind, number), 0
         start = time.perf_counter()
-        provider.prepare(descriptor)
+        library.prepare(descriptor)
         found.append((1e3 * (time.perf_counter() - start), count))
     print(json.dumps(found))
 

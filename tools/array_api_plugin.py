@@ -66,10 +66,10 @@ class Deviations:
         for test, reason in self.entries.items():
             if test in found:
                 found[test].add_marker(pytest.mark.xfail(reason=reason, strict=True))
-        asked = [argument.partition("::") for argument in config.args]
-        if any(single for _, single, _ in asked):
+        selected = [argument.partition("::") for argument in config.args]
+        if any(single for _, single, _ in selected):
             return  # what is missing among single tests says nothing
-        files = [file for file, _, _ in asked if file.endswith(".py")]
+        files = [file for file, _, _ in selected if file.endswith(".py")]
         stale = [
             test
             for test in self.entries

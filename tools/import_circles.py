@@ -1,9 +1,10 @@
-"""No circle of files in a package: `import` inside functions and under TYPE_CHECKING included.
+"""No circle of imports among the files of a package.
 
-python tools/import_circles.py [PACKAGE ...]
+    python tools/import_circles.py [PACKAGE ...]
 
-The arrows in UPWARD may stay; docs/design.md gives the reasons. Each must be deferred (inside a
-function) or for types alone. One that no longer exists, or that no circle needs, fails.
+Imports inside functions count. Imports under TYPE_CHECKING count as well, except in TYPES_MAY. The
+arrows in UPWARD may stay; docs/design.md gives the reasons. Each must be inside a function or for
+types. One that no longer exists, or that no circle needs, fails.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGES = Path(__file__).resolve().parent.parent / "packages"
-CHECKED = "fl_memory fl_dist fl_autograd fl_data fl_nn fl_speech fl_vision fl_text".split()
-AT_IMPORT, LATER = "at import", "later"
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = sorted([*ROOT.glob("packages/*/src"), *ROOT.glob("backends/*/src")])
+CHECKED = [source.parent.name.replace("-", "_") for source in SOURCES]
+#: Packages where imports for types alone may close a circle.
+TYPES_MAY = ["fl_tensor", "fl_jit"]
+AT_IMPORT, IN_FUNCTION, FOR_TYPES = "at import", "in a function", "for types"
 
 #: Arrows that close a circle, as importer: imported. See "Circular imports" in docs/design.md.
 UPWARD = {
@@ -32,33 +36,46 @@ UPWARD = {
     "fl_data.dataset": ["fl_data.iterate"],
     "fl_data.streams.stream": ["fl_data.streams.operators"],
     "fl_dist.derived": ["fl_dist.communicator", "fl_dist.group"],
+    "fl_jit.kernels.codegen.program": ["fl_jit.kernels.codegen.text"],
     "fl_nn.training.callback": ["fl_nn.training.trainer"],
     "fl_nn.training.report": ["fl_nn.training.trainer"],
     "fl_nn.training.checkpointing": ["fl_nn.training.trainer"],
     "fl_nn.training.step": ["fl_nn.training.trainer"],
+    "fl_tensor.arrays.value": ["fl_tensor.array_api"],
+    "fl_tensor.dispatch.frontend": ["fl_tensor.functions.creation"],
+    "fl_tensor.dtypes": ["fl_tensor.exchange.dtypes"],
+    "fl_tensor.graph.ir": [
+        "fl_tensor.graph.dce",
+        "fl_tensor.graph.dot",
+        "fl_tensor.graph.execute",
+        "fl_tensor.graph.serialize",
+        "fl_tensor.graph.text",
+    ],
 }
 
-#: module -> the modules that it imports -> AT_IMPORT or LATER
+#: module -> the modules that it imports -> AT_IMPORT, IN_FUNCTION or FOR_TYPES
 Imports = dict[str, dict[str, str]]
 
 
-def modules(package: str) -> dict[str, Path]:
-    """The modules of a package and their files."""
-    source = PACKAGES / package.replace("_", "-") / "src"
-    files = (source / package).rglob("*.py")
-    return {".".join(f.relative_to(source).with_suffix("").parts): f for f in files}
+def modules(folder: Path) -> dict[str, Path]:
+    """The modules of the package in ``folder``, and their files."""
+    names = {file: file.relative_to(folder.parent).with_suffix("") for file in folder.rglob("*.py")}
+    return {".".join(name.parts).removesuffix(".__init__"): file for file, name in names.items()}
 
 
-def imports(package: str) -> Imports:
-    """What the modules of a package import of the same package."""
-    files = {name.removesuffix(".__init__"): file for name, file in modules(package).items()}
+def imports(folder: Path) -> Imports:
+    """The imports between modules of the package in ``folder``. Of several, the earliest counts."""
+    files = modules(folder)
+    earliest = [AT_IMPORT, IN_FUNCTION, FOR_TYPES].index
+    types_may = folder.name in TYPES_MAY
     found: Imports = {}
     for name, file in files.items():
         arrows = found[name] = {}
         for target, when in _imports(ast.parse(file.read_text(encoding="utf-8")), AT_IMPORT):
             module = target if target in files else target.rpartition(".")[0]
-            if module in files and module != name and arrows.get(module) != AT_IMPORT:
-                arrows[module] = when
+            if module not in files or module == name or (when == FOR_TYPES and types_may):
+                continue
+            arrows[module] = min(when, arrows.get(module, when), key=earliest)
     return found
 
 
@@ -69,10 +86,13 @@ def _imports(node: ast.AST, when: str) -> Iterator[tuple[str, str]]:
             yield from ((alias.name, when) for alias in child.names)
         elif isinstance(child, ast.ImportFrom) and child.module:
             yield from ((f"{child.module}.{alias.name}", when) for alias in child.names)
-        deferred = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) or (
-            isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
-        )
-        yield from _imports(child, LATER if deferred else when)
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            yield from _imports(ast.Module(child.body, []), FOR_TYPES)
+            yield from _imports(ast.Module(child.orelse, []), when)
+        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) and when == AT_IMPORT:
+            yield from _imports(child, IN_FUNCTION)
+        else:
+            yield from _imports(child, when)
 
 
 def circle(found: Imports) -> list[str]:
@@ -94,8 +114,9 @@ def circle(found: Imports) -> list[str]:
 
 
 def problems(package: str) -> list[str]:
-    """What is wrong with the imports of a package, in words."""
-    found = imports(package)
+    """The faults of the imports of a package, one line each."""
+    (source,) = (s for s, name in zip(SOURCES, CHECKED, strict=True) if name == package)
+    found = imports(source / package)
     listed = [(a, b) for a, bs in UPWARD.items() for b in bs if a.partition(".")[0] == package]
     stale = [f"{a} -> {b}: is listed and no longer there" for a, b in listed if b not in found[a]]
     early = [
@@ -105,13 +126,12 @@ def problems(package: str) -> list[str]:
     ]
     if stale or early:
         return stale + early
-    for a, b in listed:
-        del found[a][b]
+    kinds = {(a, b): found[a].pop(b) for a, b in listed}
     if closed := circle(found):
         return [f"{package}: a circle: {' -> '.join(closed)}"]
     needless = []
-    for a, b in listed:
-        found[a][b] = LATER
+    for (a, b), kind in kinds.items():
+        found[a][b] = kind
         if not circle(found):
             needless.append(f"{a} -> {b}: is listed and closes no circle")
         del found[a][b]
@@ -119,7 +139,7 @@ def problems(package: str) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("packages", nargs="*", default=CHECKED, metavar="PACKAGE")
     wrong = [line for package in parser.parse_args().packages for line in problems(package)]
     print("\n".join(wrong) or "no circle of files but those that are listed")

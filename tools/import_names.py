@@ -30,7 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 KNOWN = "tools/import_names.txt"
 #: What backends may import from, and packages from outside: these modules and those below them.
 FOR_BACKENDS = {
-    "fl-memory": ("fl_memory", "fl_memory.selection", "fl_memory.testing"),
+    "fl-memory": (
+        "fl_memory", "fl_memory.installed", "fl_memory.selection", "fl_memory.tags",
+        "fl_memory.testing",
+    ),
     "fl-tensor": (
         "fl_tensor", "fl_tensor.backend", "fl_tensor.backends.delegate",
         "fl_tensor.capability_rules", "fl_tensor.dtypes", "fl_tensor.errors", "fl_tensor.extend",

@@ -7,8 +7,8 @@ directly in its import package (``.``: files beside them), and each file. These 
 * a distribution, a folder or a file above its limit, or one that has none;
 * a limit that belongs to nothing.
 
-A limit is raised where code is added on purpose, in the same commit. ``--room`` shows how much is
-left.
+A limit is raised where code is added on purpose, in the same commit. ``--remaining`` shows how much
+is left.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def problems(root: Path, limits: dict[str, Any]) -> list[str]:
     return found
 
 
-def room(root: Path, limits: dict[str, Any]) -> list[str]:
+def remaining(root: Path, limits: dict[str, Any]) -> list[str]:
     """Lines of code, limit and what is left, for each limit."""
     folders, _ = count(root)
     stated = [
@@ -91,11 +91,11 @@ def main(arguments: list[str]) -> int:
     """Print what breaks a limit."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--root", type=Path, default=ROOT, help="another checkout")
-    parser.add_argument("--room", action="store_true", help="show all limits and what is left")
+    parser.add_argument("--remaining", action="store_true", help="show all limits and what is left")
     options = parser.parse_args(arguments)
     limits = tomllib.loads((options.root / LIMITS).read_text(encoding="utf-8"))
     found = problems(options.root, limits)
-    print(*(room(options.root, limits) if options.room else []), *found, sep="\n")
+    print(*(remaining(options.root, limits) if options.remaining else []), *found, sep="\n")
     print(f"{len(found)} limits of {LIMITS} are broken")
     return bool(found)
 

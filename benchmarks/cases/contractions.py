@@ -155,7 +155,7 @@ def our_call(case: str) -> Call:
 
 
 def computed(call: Call, evaluate: Callable[[Any], object]) -> Call:
-    """``call`` with its result computed, not put off."""
+    """``call`` with its result computed, not deferred."""
 
     def run() -> object:
         found = call()

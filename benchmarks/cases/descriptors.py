@@ -1,7 +1,7 @@
-"""The cases of `contractions.py` as problems for providers, and their operands in NumPy's memory.
+"""The cases of `contractions.py` as descriptors for kernel libraries, in NumPy's memory.
 
-Images have channels last, whatever the provider. Weights, and the second factor of a product, are
-in the layout that the provider likes best where it has one and ``packed`` asks for it.
+Images have channels last, for all libraries. Weights, and B of a GEMM, have the layout that the
+library prefers, if ``packed`` and if there is one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from fl_jit.kernels import (
     Reorder,
     any_layout,
     channels_last,
+    dense,
     row_major,
 )
-from fl_jit.kernels.layout import dense
 from fl_tensor.dtypes import DType
 
 #: Of products that have it, the second factor lies transposed.
@@ -35,12 +35,12 @@ TRANSPOSED = ("bmm-48x197x64x197",)
 _ALIGNMENT = 64
 
 
-def problem_of(case: str, dtype: DType, packed: bool) -> OpDescriptor:
+def descriptor_of(case: str, dtype: DType, packed: bool) -> OpDescriptor:
     """A case with operands and a result of ``dtype``."""
-    kept = any_layout if packed else row_major
+    layout_of = any_layout if packed else row_major
     if case in contractions.PRODUCTS:
         x, y = contractions.PRODUCTS[case]
-        factor = kept(dtype, y)
+        factor = layout_of(dtype, y)
         if case in TRANSPOSED and not packed:
             axes = range(len(y))
             factor = Layout(dtype, y, dense(y, (*axes[:-2], axes[-1], axes[-2])))
@@ -49,19 +49,19 @@ def problem_of(case: str, dtype: DType, packed: bool) -> OpDescriptor:
     which, x, w, out, stride, padding, groups, _ = passes[case]
     rest = (stride,) * 2, ((padding, padding),) * 2, (1, 1), groups
     if which == "forward":
-        images = channels_last(dtype, x), kept(dtype, w), channels_last(dtype, out)
+        images = channels_last(dtype, x), layout_of(dtype, w), channels_last(dtype, out)
         return Convolution(*images, *rest)
     if which == "data":
-        images = channels_last(dtype, out), kept(dtype, w), channels_last(dtype, x)
+        images = channels_last(dtype, out), layout_of(dtype, w), channels_last(dtype, x)
         return ConvDataGrad(*images, *rest)
-    images = channels_last(dtype, x), channels_last(dtype, out), kept(dtype, w)
+    images = channels_last(dtype, x), channels_last(dtype, out), layout_of(dtype, w)
     return ConvWeightGrad(*images, *rest)
 
 
 class Prepared(NamedTuple):
     """A kernel with its operands, the last of which is the result."""
 
-    provider: KernelLibrary
+    library: KernelLibrary
     kernel: Kernel
     memory: list[np.ndarray]
     addresses: list[int]
@@ -71,52 +71,52 @@ class Prepared(NamedTuple):
 
     @property
     def packed(self) -> bool:
-        """Whether an operand is in a layout of the provider's own."""
+        """Whether an operand is in a layout of the library's own."""
         return any(isinstance(operand, Packed) for operand in self.kernel.operands)
 
     def result(self) -> np.ndarray:
         """The elements of the result, row-major."""
         layout = self.kernel.operands[-1]
         plain = row_major(layout.dtype, layout.shape)
-        return _numbers(plain, _reordered(self.provider, self.memory[-1], layout, plain))
+        return _numbers(plain, _reordered(self.library, self.memory[-1], layout, plain))
 
 
-def prepare(provider: KernelLibrary, case: str, dtype: DType, packed: bool) -> Prepared | str:
-    """A case for a provider, with numbers that are the same for all; else why there is none."""
-    descriptor = problem_of(case, dtype, packed)
-    kernel = provider.find(descriptor)
+def prepare(library: KernelLibrary, case: str, dtype: DType, packed: bool) -> Prepared | str:
+    """A case for a library, with numbers that are the same for all; else why there is none."""
+    descriptor = descriptor_of(case, dtype, packed)
+    kernel = library.find(descriptor)
     if kernel is None and packed:
-        return prepare(provider, case, dtype, packed=False)
+        return prepare(library, case, dtype, packed=False)
     if kernel is None:
-        return provider.why_not(descriptor)
+        return library.why_not(descriptor)
     rng = np.random.default_rng(0)
     memory = []
     for layout in kernel.operands[:-1]:
         plain = row_major(layout.dtype, layout.shape)
         values = rng.standard_normal(plain.shape, dtype=np.float32)
-        memory.append(_reordered(provider, _bytes_of(values, plain.dtype), plain, layout))
-    memory.append(_room(kernel.operands[-1].nbytes))
-    return Prepared(provider, kernel, memory, [x.ctypes.data for x in memory])
+        memory.append(_reordered(library, _bytes_of(values, plain.dtype), plain, layout))
+    memory.append(_aligned(kernel.operands[-1].nbytes))
+    return Prepared(library, kernel, memory, [x.ctypes.data for x in memory])
 
 
 def _reordered(
-    provider: KernelLibrary, memory: np.ndarray, given: Placement, wanted: Placement
+    library: KernelLibrary, memory: np.ndarray, given: Placement, wanted: Placement
 ) -> np.ndarray:
     # Bytes in another layout.
-    made = _room(wanted.nbytes)
+    made = _aligned(wanted.nbytes)
     if isinstance(given, Layout) and isinstance(wanted, Layout):
         _view(made, wanted)[...] = _view(memory, given)
     else:
-        kernel = provider.find(Reorder(given, wanted))
+        kernel = library.find(Reorder(given, wanted))
         if kernel is None:
-            raise SystemExit(f"{provider.name}: {provider.why_not(Reorder(given, wanted))}")
+            raise SystemExit(f"{library.name}: {library.why_not(Reorder(given, wanted))}")
         kernel(memory.ctypes.data, made.ctypes.data)
     return made
 
 
-def _room(nbytes: int) -> np.ndarray:
-    room = np.zeros(nbytes + _ALIGNMENT, np.uint8)
-    return room[-room.ctypes.data % _ALIGNMENT :][:nbytes]
+def _aligned(nbytes: int) -> np.ndarray:
+    buffer = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+    return buffer[-buffer.ctypes.data % _ALIGNMENT :][:nbytes]
 
 
 def _view(memory: np.ndarray, layout: Layout) -> np.ndarray:

@@ -43,7 +43,7 @@ def shape_of(case: str, tiny: bool) -> Shape:
 
 
 def our_call(case: str, shape: Shape) -> Call:
-    """What a user writes; computed, not put off."""
+    """What a user writes; computed, not deferred."""
     import fl_autograd as ag
     import fl_nn as nn
     import fl_tensor as ft

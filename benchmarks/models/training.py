@@ -47,5 +47,5 @@ class Training:
 def batch_of(model: Model, settings: Mapping[str, Any], size: int) -> tuple[ft.Tensor, ...]:
     """The batch that all libraries get."""
     with ft.use("null"):
-        maker = model.build(**settings)
-    return maker.batch(size, ft.Generator(1))
+        model = model.build(**settings)
+    return model.batch(size, ft.Generator(1))

@@ -64,16 +64,15 @@ def test_products_and_convolutions(monkeypatch, capsys):
     pytest.importorskip("fl_jit")
     import gemm_conv
 
-    from fl_jit.kernels import onednn
-
     with pytest.raises(SystemExit):
         call(monkeypatch, gemm_conv.main, "--only", "foo")
     assert "there is no such case or group, such as products" in capsys.readouterr().err
     monkeypatch.setattr(_peers, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="not installed: torch"):
         call(monkeypatch, gemm_conv.main)
-    monkeypatch.setattr(onednn, "load", lambda: (None, []))
+    threads = ["--threads", str(ft.get_num_threads())]
+    with pytest.raises(SystemExit, match=r"onednn_kernels; .*install \./examples/onednn-kernels"):
+        call(monkeypatch, gemm_conv.main, "--peers", "onednn", *threads)
     monkeypatch.setattr(gemm_conv, "GROUPS", ())
     monkeypatch.setattr(gemm_conv, "report", lambda *arguments, **options: None)
-    call(monkeypatch, gemm_conv.main, "--peers", "onednn", "--threads", str(ft.get_num_threads()))
-    assert "without oneDNN: python -m pip install" in capsys.readouterr().err
+    call(monkeypatch, gemm_conv.main, "--peers", *threads)

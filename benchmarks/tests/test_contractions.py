@@ -52,8 +52,8 @@ def test_lists_of_the_claims_are_those_of_the_report():
         "depthwise": 63,
     }
     assert list(gemm_conv.cases_of("forward", ["data"])) == []
-    asked = ["conv-Alex-11x11/4-3-64@224-forward"]
-    assert list(gemm_conv.cases_of("forward", asked)) == asked
+    selected = ["conv-Alex-11x11/4-3-64@224-forward"]
+    assert list(gemm_conv.cases_of("forward", selected)) == selected
 
 
 def test_a_summary_has_the_mean_and_the_worst_of_what_was_measured():

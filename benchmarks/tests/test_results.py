@@ -30,7 +30,7 @@ def test_another_run_adds_rows_and_replaces_whole_those_that_it_measured(given, 
     assert "tuned" in capsys.readouterr().out
 
 
-def test_rows_are_told_apart_by_all_columns_of_their_key(given):
+def test_rows_differ_by_all_columns_of_their_key(given):
     key = ("case", "group")
     report(given, {}, [{"case": "a", "group": "plain", "ours": 1.0}], key)
     rows = report(given, {}, [{"case": "a", "group": "packed", "ours": 2.0}], key)

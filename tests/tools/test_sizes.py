@@ -44,7 +44,7 @@ def checked(tmp_path):
 
 def test_code_within_its_limits_passes(checked):
     assert checked(LIMITS) == "\n0 limits of tools/sizes.toml are broken\n"
-    assert "      3 of       3       0 left  kelp graph" in checked(LIMITS, "--room")
+    assert "      3 of       3       0 left  kelp graph" in checked(LIMITS, "--remaining")
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,10 @@ def tutorials(session: nox.Session) -> None:
 
 @nox.session(**shared)
 def prose(session: nox.Session) -> None:
-    """READMEs, docs, changelogs and module docstrings keep to the limits of tools/prose.py."""
+    """READMEs, docs, changelogs and module docstrings keep to the limits of tools/prose.py, names
+    and strings to those of tools/vocabulary.py."""
     in_workshop(session, "python", "tools/prose.py", *session.posargs)
+    in_workshop(session, "python", "tools/vocabulary.py")
     in_workshop(session, "python", "-m", "pytest", "-q", "tests/prose")
 
 

@@ -26,7 +26,9 @@ from sessions.workspace import (
 
 BUILD = ["hatchling>=1.24,<2", "editables"]
 TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8", "pytest-xdist>=3.6"]
-EXTRAS = {"fl_jit": "onednn", "fl_nn": "plot", "fl_vision": "digits"}
+EXTRAS = {"fl_nn": "plot", "fl_vision": "digits"}
+#: An outside package beside ours in the workshop. `jit` uses it only where a session names it.
+KERNEL_LIBRARY = "onednn-kernels"
 
 Env: TypeAlias = Mapping[str, str]
 NOTHING: Env = {}
@@ -37,17 +39,18 @@ _workshop_bin = ""
 
 @nox.session(default=False, reuse_venv=True)
 def workshop(session: nox.Session) -> None:
-    """The shared environment: packages and backends editable, light tools; renewed with them."""
+    """The shared environment: packages and backends editable, an outside kernel library, tools."""
     global _workshop_bin
     _workshop_bin = session.bin
     digest = hashlib.sha256(repr((sys.version, BUILD, TOOLS, EXTRAS)).encode())
-    for name in OURS:
+    ours = [*OURS, KERNEL_LIBRARY]
+    for name in ours:
         digest.update((ROOT / folder_of(name) / "pyproject.toml").read_bytes())
     stamp = Path(session.bin).parent / "workshop.sha256"
     if stamp.is_file() and stamp.read_text() == digest.hexdigest():
         session.log("the workshop is up to date")
         return
-    install_editable(session, *OURS, *TOOLS, *test_requirements(*OURS), **EXTRAS)
+    install_editable(session, *ours, *TOOLS, *test_requirements(*ours), **EXTRAS)
     stamp.write_text(digest.hexdigest())
 
 
@@ -80,8 +83,8 @@ def pytest_in_workshop(
 
 def install_editable(session: nox.Session, *names: str, **extras: str) -> None:
     """Install packages of this repository as they lie in the checkout, others by their names."""
-    ours = editable(*(name for name in names if name in OURS), **extras)
-    others = [name for name in names if name not in OURS]
+    ours = editable(*(name for name in names if name in (*OURS, *EXAMPLES)), **extras)
+    others = [name for name in names if name not in (*OURS, *EXAMPLES)]
     session.install(*BUILD)
     session.install("--no-build-isolation", *ours, *others)
     session.run("python", str(ROOT / "tools" / "check_origin.py"), silent=True)

@@ -7,7 +7,7 @@ import time
 import nox
 
 from sessions.environments import in_workshop, install_editable, pytest_in_workshop, shared
-from sessions.settings import FORCED, PROVIDERS, kernels, skip_without_wheel
+from sessions.settings import FORCED, LIBRARIES, kernels, skip_without_wheel
 from sessions.workspace import closure, suite, test_requirements
 
 
@@ -45,20 +45,20 @@ def hostile(session: nox.Session) -> None:
 def stress(session: nox.Session) -> None:
     """5,000 random products and 5,000 convolutions between guard pages, against float64.
 
-    `-- --provider onednn --kind gemm --count N --seed S` for others than the generated ones.
+    `-- --library onednn --kind gemm --count N --seed S` for others than the generated ones.
     """
     in_workshop(session, "python", "backends/fl-jit/tests/stress", *session.posargs)
 
 
 @nox.session(default=False, tags=["fl-tensor", "fl-nn"], **shared)
-@nox.parametrize("provider", [nox.param(p, id=p) for p in PROVIDERS])
-def whole_on_jit(session: nox.Session, provider: str) -> None:
-    """The conformance kit in all dtypes, and all tests of fl-nn, on `jit`, with and without oneDNN.
+@nox.parametrize("library", [nox.param(name, id=name) for name in LIBRARIES])
+def whole_on_jit(session: nox.Session, library: str) -> None:
+    """The conformance kit in all dtypes, and all tests of fl-nn, on `jit`, by each kernel library.
 
-    Everything is put off, planned at once, and has its contractions from one provider.
+    Everything is deferred and planned at once. One library computes GEMM and convolutions.
     """
-    skip_without_wheel(session, provider)
-    env = {**FORCED, **kernels(session), "FL_KERNEL_LIBRARIES": provider}
+    skip_without_wheel(session, library)
+    env = {**FORCED, **kernels(session), "FL_KERNEL_LIBRARIES": library}
     in_workshop(session, "python", "-m", "fl_tensor.testing", "jit", *session.posargs, env=env)
     env["FL_TENSOR_BACKEND"] = "jit"
     options = ["-p", "no:cacheprovider", *suite("fl-nn")]

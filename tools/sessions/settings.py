@@ -1,5 +1,5 @@
-"""The same tests under other settings: implementations, widths of vectors, providers; all in the
-workshop.
+"""The same tests under other settings: implementations, widths of vectors, kernel libraries; all
+in the workshop.
 
 Each session changes one thing, and leaves out what it would only repeat.
 """
@@ -35,8 +35,8 @@ FORCED = {
 NEVER = str(1 << 40)
 #: What stands on the tensor contract.
 ABOVE = ("fl-autograd", "fl-nn")
-#: Who computes contractions, alone.
-PROVIDERS = ("generated", "onednn")
+#: Kernel libraries that compute GEMM and convolutions, each alone.
+LIBRARIES = ("generated", "onednn")
 
 
 def kernels(session: nox.Session) -> dict[str, str]:
@@ -44,9 +44,9 @@ def kernels(session: nox.Session) -> dict[str, str]:
     return {"FL_CACHE_DIR": str(session.cache_dir / "kernels")}
 
 
-def skip_without_wheel(session: nox.Session, provider: str) -> None:
-    """Leave a session of oneDNN out where there is none."""
-    if provider == "onednn" and (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+def skip_without_wheel(session: nox.Session, library: str) -> None:
+    """Leave a session of oneDNN out where it has no wheel."""
+    if library == "onednn" and (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         session.skip("the wheel is for Linux on x86-64")
 
 
@@ -72,8 +72,8 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
 @nox.session(**shared, tags=["fl-jit"])
 def vectors(session: nox.Session) -> None:
     """The tests of generated kernels at the widths of vectors that are not the processor's own."""
-    asks = "from fl_jit.kernels.codegen import target; print(target.processor().vector_bits)"
-    most = int(ask_workshop(session, asks) or 128)
+    query = "from fl_jit.kernels.codegen import target; print(target.processor().vector_bits)"
+    most = int(ask_workshop(session, query) or 128)
     tests = ("backends/fl-jit/tests", "-k", "codegen or pooling or indexing")
     for bits in ("generic", *(str(n) for n in (128, 256) if n < most)):
         pytest_in_workshop(session, *tests, workers=2, env={"FL_VECTOR_BITS": bits})
@@ -89,22 +89,26 @@ def deferred(session: nox.Session, package: str) -> None:
 
 
 @nox.session(tags=["fl-tensor", "fl-nn"], **shared)
-@nox.parametrize("provider", [nox.param(p, id=p) for p in PROVIDERS])
-def providers(session: nox.Session, provider: str) -> None:
-    """Products, convolutions and layers made of them, however small, by one provider alone.
+@nox.parametrize("library", [nox.param(name, id=name) for name in LIBRARIES])
+def kernel_libraries(session: nox.Session, library: str) -> None:
+    """Products, convolutions and layers made of them, however small, by one kernel library alone.
 
-    Its own tests, the kit's, and those of layers and gradients; on `jit`, in plans and at once.
+    The tests of dispatch, the library's own, the kit's, and those of layers and gradients; on
+    `jit`, in plans and at once.
     """
-    skip_without_wheel(session, provider)
+    skip_without_wheel(session, library)
     part = ["-k", "matmul or conv or linear or pool or batch_norm"]
     above = [option for package in ABOVE for option in suite(package)]
-    env = {**kernels(session), "FL_KERNEL_LIBRARIES": provider, "FL_KERNELS_FORCE": "1"}
+    env = {**kernels(session), "FL_KERNEL_LIBRARIES": library, "FL_KERNELS_FORCE": "1"}
     # The tests of generated code ask for it themselves: `tests(fl-tensor)` has run them.
     own = "backends/fl-jit/tests/kernels"
     pytest_in_workshop(session, "-p", "no:cacheprovider", own, f"--ignore={own}/llvm", env=env)
+    if library == "onednn":
+        outside = "examples/onednn-kernels/tests"
+        pytest_in_workshop(session, "-p", "no:cacheprovider", outside, env=kernels(session))
     for smallest in (FORCED["FL_JIT_MIN_SIZE"], NEVER):
         env = {**FORCED, **env, "FL_TENSOR_BACKEND": "jit", "FL_JIT_MIN_SIZE": smallest}
         in_workshop(session, "python", "-m", "fl_tensor.testing", "jit", *part, env=env)
         # `deferred` runs these with generated kernels in plans, and all others.
-        if provider != "generated" or smallest == NEVER:
+        if library != "generated" or smallest == NEVER:
             pytest_in_workshop(session, "-p", "no:cacheprovider", *above, *part, env=env)

@@ -22,7 +22,7 @@ PACKAGES = (
 #: Published as a third party publishes: they need packages, no package needs them.
 BACKENDS = ["fl-jit", "fl-cupy"]
 OURS = [*PACKAGES, *BACKENDS]
-LIGHT_EXAMPLES = ["acme-backend", "acme-arena", "acme-ring", "acme-kernels", "acme-threads"]
+LIGHT_EXAMPLES = ["acme-backend", "acme-arena", "acme-ring", "acme-kernels", "onednn-kernels"]
 EXAMPLES = [*LIGHT_EXAMPLES, "torch-backend"]
 
 

@@ -26,13 +26,13 @@ def jit():
     backend = JitBackend()
     backend.plans.background, backend.plans.compile_after = True, 2
     backend.go = threading.Event()
-    made = backend.plans._made
+    made = backend.plans._make
 
     def patiently(*arguments):
         assert backend.go.wait(60)
         return made(*arguments)
 
-    backend.plans._made = patiently
+    backend.plans._make = patiently
     with ft.use(backend):
         yield backend
     backend.go.set()
@@ -62,7 +62,7 @@ def test_a_plan_whose_making_would_end_its_thread_is_not_waited_for(alarm, jit):
     def ending(*arguments):
         raise SystemExit
 
-    jit.plans._made = ending
+    jit.plans._make = ending
     for k in range(1 + WARMUP_RUNS):
         assert step(float(k))[7].item() == wanted(float(k))
     with pytest.warns(JitWarning, match="its plan could not be made"):
@@ -114,7 +114,7 @@ def test_a_failure_is_reported_once_and_costs_nothing_but_time(jit):
         assert jit.go.wait(60)
         raise ZeroDivisionError("a pass is broken")
 
-    jit.plans._made = broken
+    jit.plans._make = broken
     for _ in range(1 + WARMUP_RUNS):
         assert step()[7].item() == wanted()
     jit.go.set()
@@ -126,7 +126,7 @@ def test_a_failure_is_reported_once_and_costs_nothing_but_time(jit):
 
 def test_a_failure_in_the_foreground_is_no_different(jit):
     jit.plans.background = False
-    jit.plans._made = lambda *arguments: 1 / 0
+    jit.plans._make = lambda *arguments: 1 / 0
     step()[7].item()
     with pytest.warns(JitWarning, match="ZeroDivisionError"):
         assert step(2.0)[7].item() == wanted(2.0)

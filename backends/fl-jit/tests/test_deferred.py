@@ -248,10 +248,10 @@ def test_a_failure_is_raised_again_by_whoever_looks_again(jit):
 @pytest.fixture
 def little_memory(monkeypatch):
     monkeypatch.setattr(lazy, "MOST_BYTES", 40 * N)
-    monkeypatch.setattr(lazy, "LOOK", 4)
+    monkeypatch.setattr(lazy, "FIRST_BYTES_CHECK", 4)
 
 
-def test_operands_that_only_the_computation_needs_are_not_kept_forever(jit, little_memory):
+def test_operands_of_the_computation_alone_are_freed(jit, little_memory):
     total = ft.full(N, 0.0)
     for _ in range(40):
         x = ft.full(N, 1.0)
@@ -269,7 +269,7 @@ def test_results_that_somebody_waits_for_are_counted(jit, little_memory):
     assert len(held) == 40 and len(jit._pending.calls) < 20
 
 
-def test_what_is_kept_anyway_and_what_nobody_sees_does_not_count(jit, little_memory):
+def test_shared_operands_and_dead_results_do_not_count(jit, little_memory):
     held = [ft.asarray(np.ones(N, np.float32)) for _ in range(40)]
     y = held[0]
     for x in held:
@@ -281,7 +281,7 @@ def test_what_is_kept_anyway_and_what_nobody_sees_does_not_count(jit, little_mem
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("lengths", [None, (3, 0, 5, 4)])
 @pytest.mark.parametrize("cell, gates, kept", [("lstm", 4, 2), ("gru", 3, 1), ("tanh", 1, 1)])
-def test_a_recurrence_is_put_off_and_planned(cell, gates, kept, lengths, biased):
+def test_a_recurrence_is_deferred_and_planned(cell, gates, kept, lengths, biased):
     rng = np.random.default_rng(1)
     shapes = (5, 4, gates * 8), (kept, 4, 8), (gates * 8, 8), (gates * 8,)
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes[: 3 + biased]]

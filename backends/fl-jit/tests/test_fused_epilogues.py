@@ -37,7 +37,6 @@ def array(address: int, layout: Layout) -> np.ndarray:
 class Solved:
     """A product by NumPy, then its epilogue on blocks, the last one first."""
 
-    workspace = 0
     about = "blocks"
 
     def __init__(self, descriptor: OpDescriptor) -> None:
@@ -62,7 +61,7 @@ class Solved:
         if self.made is not None:
             place = addresses[2 + read]
             following = [place, *addresses[2 : 2 + read], place, *addresses[3 + read :]]
-            words = (ctypes.c_int64 * self.made.words)()
+            words = (ctypes.c_int64 * len(self.made.fields))(*self.made.fields)
             scratch = np.zeros(self.made.scratch(1) + 64, np.uint8)
             self.made.write(words, 0, following, -(-scratch.ctypes.data // 64) * 64)
             run = BLOCK(self.made.address)
@@ -194,7 +193,7 @@ def test_what_follows_may_read_transposed_operands(provider, normal):
     assert (1, 70) in provider.solved[-1].epilogue.strides
 
 
-def test_nothing_follows_a_product_that_no_provider_is_asked_for(provider, normal, monkeypatch):
+def test_products_without_a_library_have_no_epilogue(provider, normal, monkeypatch):
     operands = normal(4, 3), normal(3, 5), normal(5)
     for always, found in ((True, [["matmul", "add"]]), (False, [])):
         monkeypatch.setattr(registry, "is_for_everything", lambda always=always: always)

@@ -149,7 +149,7 @@ def test_a_plan_whose_making_was_interrupted_is_made_again(jit, monkeypatch):
 
     y = x * 2.0 + 1.0
     with monkeypatch.context() as patch:
-        patch.setattr(PlanCache, "_made", interrupt)
+        patch.setattr(PlanCache, "_make", interrupt)
         with pytest.raises(KeyboardInterrupt):
             ft.eval(y)
     done = threading.Thread(target=ft.eval, args=(y,), daemon=True)

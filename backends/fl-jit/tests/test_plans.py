@@ -43,7 +43,7 @@ def operands():
 
 
 @pytest.mark.parametrize("fused", [False, True], ids=["numpy", "kernels"])
-def test_every_sighting_gives_the_same(operands, fused):
+def test_every_run_gives_the_same(operands, fused):
     backend = made(fused)
     for scale in (0.5, -2.0, 3.0, 0.25):
         with ft.use("numpy"):

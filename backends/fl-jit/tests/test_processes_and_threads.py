@@ -131,7 +131,7 @@ def test_a_value_outlives_the_thread_that_began_it(jit):
     assert (found[0] + 1.0)[7].item() == 7.0
 
 
-def test_memory_managers_change_while_something_is_put_off(jit):
+def test_memory_managers_change_while_operations_are_deferred(jit):
     managers = [type(fl_memory.get("system"))(small_bytes=0) for _ in range(2)]
     for _ in range(3):  # call by call, and by plans
         x = ft.full(N, 1.0)
@@ -189,7 +189,7 @@ def test_what_failed_in_the_middle_is_tried_again(planned):
             assert y[1].item() == pytest.approx(np.exp(2.0))
 
 
-def test_more_is_put_off_after_a_failure():
+def test_more_is_deferred_after_a_failure():
     jit = JitBackend()
     jit.eager = jit.plans.eager = Failing()
     jit.plans.compile_after = 1 << 30

@@ -52,7 +52,7 @@ def test_steps_of_plans_are_timed(backend):
     (plan,) = report.plans
     rows = works(report)
     assert rows["matmul"].calls == rows["tanh"].calls == 3
-    assert rows["matmul"].kind in ("numpy", "oneDNN", "generated")
+    assert rows["matmul"].kind in ("numpy", "generated")
     assert rows["matmul"].gflop_per_s == pytest.approx(
         3 * 2 * 64 * 256 * 128 / rows["matmul"].ms / 1e6
     )

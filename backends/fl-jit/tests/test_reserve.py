@@ -9,6 +9,7 @@ import pytest
 import fl_memory as mem
 import fl_tensor as ft
 from fl_jit import JitBackend
+from fl_jit.passes import profitability
 from fl_jit.planning import reserve
 from fl_memory.managers.caching import CachingManager
 from fl_tensor.graph import Node, Value
@@ -23,14 +24,15 @@ class Values(dict):
 
 
 class Step(NamedTuple):
-    kind: str
+    in_place: list
     nodes: list
     roots: list
     dying: list
 
 
 def steps(*lines):
-    """``"kernel x:8 y:4! -> z:8"``: one that reads x and y, which dies, and makes z."""
+    """``"kernel x:8 y:4! -> z:8"``: one that reads x and y, which dies, and makes z. Results of a
+    kernel may reuse the memory of operands, and so may all but the first of a contraction."""
     values, made = Values(), []
     for line in lines:
         before, after = line.split("->")
@@ -38,7 +40,8 @@ def steps(*lines):
         reads = [values[name.rstrip("!")] for name in names]
         makes = [values[name.rstrip("!")] for name in after.split()]
         dying = [values[n.rstrip("!")] for n in (*names, *after.split()) if n.endswith("!")]
-        made.append(Step(kind, [Node("add", (), {}, tuple(makes))], [*reads, *makes], dying))
+        in_place = {"kernel": makes, "contraction": makes[1:], "numpy": []}[kind]
+        made.append(Step(in_place, [Node("add", (), {}, tuple(makes))], [*reads, *makes], dying))
     return made, values
 
 
@@ -49,7 +52,8 @@ def steps(*lines):
         (16, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:8"]),
         (12, "", ["numpy x:8 -> y:8", "numpy y:8! -> z:4", "numpy z:4! -> u:1 v:2!"]),
         (12, "", ["numpy x:8 -> y:8", "kernel y:8! -> z:8", "numpy z:8! -> u:4"]),
-        (12, "", ["numpy x:8 -> y:8", "product y:8! -> z:8", "numpy z:8! -> u:4"]),
+        (16, "", ["numpy x:8 -> y:8", "contraction y:8! -> z:8", "numpy z:8! -> u:4"]),
+        (16, "", ["numpy x:8 -> y:8", "contraction y:8! -> z:8 v:8"]),
         (16, "", ["numpy x:8 -> y:8", "kernel y:8! -> z:8 v:8"]),
         (8, "", ["kernel x:8! -> y:8"]),
         (0, "x:8", ["kernel x:8! -> y:8"]),
@@ -142,6 +146,24 @@ def test_nothing_is_asked_for_what_takes_the_place_of_operands(backend, is_held)
         ft.eval(x)
         assert manager.nbytes == (66 << 16 if is_held else 0)
         assert (held is None) is not is_held
+
+
+def test_further_results_of_an_epilogue_take_the_place_of_operands(backend, monkeypatch):
+    monkeypatch.setattr(profitability, "pays_attached", lambda *given: True)
+    x, w, y = ft.ones((512, 512)), ft.ones((512, 512)), ft.ones((512, 512))
+    ft.eval(x, w, y)
+    product = x @ w
+    results = ft.relu(product), product * y
+    del product
+    ft.eval(*results)
+    plan = backend.plans.entries()[-1]
+    (step,) = plan.steps
+    assert {node.op for node in step.nodes} == {"matmul", "maximum", "multiply"}
+    (y_value,) = {v for node in step.nodes for v in node.operands if node.op == "multiply"} & {
+        v for v, *_ in plan.inputs
+    }
+    assert reserve.needed(plan.steps, []) == 2 * x.nbytes
+    assert reserve.needed(plan.steps, [y_value]) == x.nbytes, "the second result overwrites y"
 
 
 def test_managers_hear_what_memory_is_for(backend, manager):

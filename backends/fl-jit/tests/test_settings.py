@@ -22,7 +22,7 @@ from fl_jit.kernels import registry
         ("FL_JIT_COMPILE_AFTER", "0", "a number, 1 or more", JitBackend),
         ("FL_JIT_BACKGROUND", "perhaps", "1 (on) or 0 (off)", JitBackend),
         ("FL_KERNELS_FORCE", "2", "1 (on)", registry.is_for_everything.__wrapped__),
-        ("FL_KERNEL_LIBRARIES", "none,generated", "'none' stands alone", registry.wanted),
+        ("FL_KERNEL_LIBRARIES", "none,generated", "'none' stands alone", registry.requested),
     ],
 )
 def test_a_value_without_a_meaning_is_refused(monkeypatch, name, value, expected, reader):
@@ -37,7 +37,7 @@ def test_a_value_without_a_meaning_is_refused(monkeypatch, name, value, expected
     [
         ("FL_JIT_SIGHTINGS", "FL_JIT_COMPILE_AFTER", "3", lambda: JitBackend().plans.compile_after),
         ("FL_JIT_SMALLEST", "FL_JIT_MIN_SIZE", "3", lambda: JitBackend().smallest),
-        ("FL_PROVIDERS", "FL_KERNEL_LIBRARIES", "generated", lambda: registry.wanted()[0]),
+        ("FL_PROVIDERS", "FL_KERNEL_LIBRARIES", "generated", lambda: registry.requested()[0]),
         (
             "FL_PROVIDERS_EVERYTHING",
             "FL_KERNELS_FORCE",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from kernel_programs import computed, numbers, run
 
 import fl_tensor as ft
 from fl_jit import JitBackend
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import emit, target
 from fl_jit.kernels.codegen.kernel import ALIGNED, Kernel, may_stream
 from fl_jit.kernels.codegen.program import Builder
@@ -56,7 +59,8 @@ def test_rows_have_to_begin_at_multiples():
 
 @pytest.fixture
 def jit(monkeypatch):
-    monkeypatch.setattr(launch, "STREAMED", 1 << 16)
+    streams = dataclasses.replace(cpu.host(), streaming_bytes=1 << 16)
+    monkeypatch.setattr(cpu, "host", lambda: streams)
     backend = JitBackend()
     backend.plans.background = False
     with ft.use(backend):

@@ -147,7 +147,7 @@ def test_the_same_calls_in_turns_with_other_results_seen(jit):
 
 
 def test_the_plan_that_ran_last_is_the_last_one_and_others_are_forgotten(jit, monkeypatch):
-    monkeypatch.setattr(plan_cache, "MOST", 2)
+    monkeypatch.setattr(plan_cache, "CAPACITY", 2)
     x = ft.asarray(np.ones(10, np.float32))
     computations = {"a": lambda: ft.sum(ft.exp(x)), "b": lambda: ft.tanh(x), "c": lambda: -x}
     found = []
@@ -162,7 +162,7 @@ def test_the_plan_that_ran_last_is_the_last_one_and_others_are_forgotten(jit, mo
 
 
 def test_more_computations_in_turns_than_plans_leave_those_that_are_there(monkeypatch):
-    monkeypatch.setattr(plan_cache, "MOST", 3)
+    monkeypatch.setattr(plan_cache, "CAPACITY", 3)
     backend = JitBackend()
     backend.smallest, backend.plans.policy.patience, backend.plans.background = 1, 0, False
     known = backend.plans

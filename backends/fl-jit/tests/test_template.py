@@ -143,7 +143,7 @@ def test_zeros_of_either_sign_are_two_numbers(jit):
         (0, 0.0, False),
     ],
 )
-def test_arguments_that_are_equal_and_not_the_same_are_told_apart(jit, arguments):
+def test_equal_arguments_of_other_types_differ(jit, arguments):
     given = []
 
     @cached_composition
@@ -189,7 +189,7 @@ def test_what_nobody_holds_is_not_computed(jit):
 
     for _ in range(3):
         first = both(jit, adapter(X))[0]
-        assert jit._pending.seen() == [True, False]
+        assert jit._pending.live_results() == [True, False]
         np.testing.assert_allclose(values(first), np.exp(X), rtol=1e-6)
 
 
@@ -223,7 +223,7 @@ def test_it_may_come_up_anywhere_and_several_times(jit):
         np.testing.assert_array_equal(values(again), values(second))
 
 
-def test_an_operand_that_another_thread_has_put_off(jit, counted):
+def test_an_operand_that_another_thread_has_deferred(jit, counted):
     composition, _ = counted
     made = []
 

@@ -8,27 +8,22 @@ import pytest
 
 import fl_tensor as ft
 from fl_jit import JitBackend
-from fl_jit.kernels import onednn, registry
+from fl_jit.kernels import registry
 from fl_jit.kernels.llvm.library import GeneratedKernels
 
 #: Of images, and of the weights that they meet: the first are fewer.
 FEW = (2, 40, 6, 6), (48, 40, 3, 3)
 
 
-@pytest.fixture(params=["generated", "onednn"], scope="module")
-def provider(request):
-    if request.param == "generated":
-        return GeneratedKernels()
-    library, passed = onednn.load()
-    if library is None:
-        pytest.skip("oneDNN is not installed (fl-jit[onednn]): " + "; ".join(passed))
-    return onednn.OneDNN(library)
+@pytest.fixture(scope="module")
+def library():
+    return GeneratedKernels()
 
 
 @pytest.fixture
-def jit(provider, monkeypatch):
+def jit(library, monkeypatch):
     """A backend of its own, which puts everything off and plans at once."""
-    monkeypatch.setattr(registry, "active_library", lambda: provider)
+    monkeypatch.setattr(registry, "active_library", lambda: library)
     monkeypatch.setattr(registry, "is_for_everything", lambda: True)
     backend = JitBackend()
     backend.smallest, backend.plans.policy.patience = 1, 0

@@ -217,7 +217,7 @@ def test_recorders_see_the_first_run_alone(leaf: Any) -> None:
 
 
 def test_a_recorder_that_keeps_nodes_makes_no_cycle(leaf: Any) -> None:
-    class Kept(extend.Recorder):
+    class Keeping(extend.Recorder):
         def __init__(self) -> None:
             self.nodes: list[Any] = []
 
@@ -227,7 +227,7 @@ def test_a_recorder_that_keeps_nodes_makes_no_cycle(leaf: Any) -> None:
 
     gc.disable()
     try:
-        with Kept() as kept:
+        with Keeping() as kept:
             y = ag.checkpoint(function, leaf(X))
         alive = weakref.ref(kept)
         del kept, y

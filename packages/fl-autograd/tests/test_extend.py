@@ -47,9 +47,7 @@ def test_a_new_operation_broadcasts_and_has_higher_orders(normal: Any) -> None:
 
 def test_operands_of_a_jit_operation_are_promoted_as_it_asks(leaf: Any, close: Any) -> None:
     jit = pytest.importorskip("fl_jit", reason="the deferred backend is not installed")
-    whole = jit.operation(
-        "tests.damped", lambda ops, x, y: ops.multiply(x, ops.exp(y)), roles="SS"
-    )
+    whole = jit.operation("tests.damped", lambda ops, x, y: ops.multiply(x, ops.exp(y)), roles="SS")
     damped = extend.defop(
         "damped",
         whole.run,

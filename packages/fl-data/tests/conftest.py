@@ -22,7 +22,7 @@ class Numbers(data.Dataset):
 
     def __init__(self, n: int, on_get: Callable[[int], None] | None = None) -> None:
         self.n = n
-        self.asked: list[int] = []
+        self.requests: list[int] = []
         self._on_get = on_get
 
     def __len__(self) -> int:
@@ -30,7 +30,7 @@ class Numbers(data.Dataset):
 
     def __getitem__(self, index: int) -> data.Sample:
         number = data.check_index(index, self.n, "Numbers")
-        self.asked.append(number)
+        self.requests.append(number)
         if self._on_get is not None:
             self._on_get(number)
         return ft.asarray([float(number)]), ft.asarray(number)

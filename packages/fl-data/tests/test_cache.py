@@ -80,7 +80,7 @@ def test_a_key_saves_reading_the_input(numbers, place):
     ds = data.CachedTransform(source, Doubled(), key=lambda i: f"number {i}", **place)
     for _ in range(2):
         assert [sample["y"].item() for sample in ds] == [0, 1, 2]
-    assert source.asked == [0, 1, 2]
+    assert source.requests == [0, 1, 2]
     with pytest.raises(data.SampleTypeError, match=r"key\(0\) is a int"):
         data.CachedTransform(source, Doubled(), key=lambda i: i)[0]
 

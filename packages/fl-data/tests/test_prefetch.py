@@ -37,7 +37,7 @@ def no_thread_is_left():
 def test_the_order_is_that_of_the_dataset(numbers, labels, threads, depth):
     ds = numbers(20, on_get=lambda i: time.sleep(0.002 * (i % 3)))
     assert labels(data.Prefetch(ds, threads=threads, depth=depth)) == list(range(20))
-    assert sorted(ds.asked) == list(range(20))
+    assert sorted(ds.requests) == list(range(20))
 
 
 def test_samples_are_made_at_the_same_time(numbers, labels):
@@ -52,9 +52,9 @@ def test_at_most_depth_samples_are_ahead(numbers):
     iterator = iter(data.Prefetch(ds, threads=3, depth=4))
     for taken in range(1, 5):
         next(iterator)
-        wait_until(lambda: len(ds.asked) >= taken + 4)  # noqa: B023
+        wait_until(lambda: len(ds.requests) >= taken + 4)  # noqa: B023
         time.sleep(0.02)
-        assert len(ds.asked) == taken + 4
+        assert len(ds.requests) == taken + 4
     iterator.close()
 
 
@@ -123,7 +123,7 @@ def test_threads_end_when_the_loop_is_left(numbers):
         break
     gc.collect()
     wait_until(lambda: not workers())
-    assert len(ds.asked) < 10
+    assert len(ds.requests) < 10
 
 
 def test_threads_end_with_close_and_with_the_last_sample(numbers, labels):

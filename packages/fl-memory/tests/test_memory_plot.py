@@ -48,7 +48,7 @@ def test_over_time(two_mib: AnyManager) -> None:
 
 def test_block_map(two_mib: AnyManager) -> None:
     trace = example()
-    (axes,) = drawn(plot.block_map, trace, two_mib).axes
+    (axes,) = drawn(plot.block_map, trace, two_mib, by="phase").axes
     segments, *blocks = axes.collections
     assert len(segments.get_paths()) == 1
     assert {c.get_label() for c in blocks} == {"no phase", "forward", "backward"}
@@ -57,6 +57,10 @@ def test_block_map(two_mib: AnyManager) -> None:
     height = path.vertices[:, 1].max() - path.vertices[:, 1].min()
     assert height == pytest.approx((MIB // 2 + 512) / MIB)
     assert axes.get_ylim() == (0, 2)
+    (axes,) = drawn(plot.block_map, trace).axes
+    assert [c.get_label() for c in axes.collections[1:]] == ["no tag"]
+    with pytest.raises(TraceError, match="by 'module'"):
+        drawn(plot.block_map, trace, by="module")
 
 
 def test_free_chunks(two_mib: AnyManager) -> None:

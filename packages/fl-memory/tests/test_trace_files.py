@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import tracemalloc
 import zlib
 from array import array
 from pathlib import Path
@@ -193,8 +194,13 @@ def test_a_column_that_expands_without_end_is_not_expanded(tmp_path: Path) -> No
     path = tmp_path / "a.flmt"
     header, columns = parts(small(), path)
     columns[3] = zlib.compress(bytes(1 << 26), 9)
+    assemble(path, header, columns)
+    tracemalloc.start()
     with pytest.raises(TraceError, match="has not the 40 bytes"):
-        traces.read(assemble(path, header, columns))
+        traces.read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
     columns[3] = zlib.compress(bytes(40)) + b"more"
     with pytest.raises(TraceError, match="has not the 40 bytes"):
         traces.read(assemble(path, header, columns))

@@ -116,6 +116,12 @@ def test_live_is_taken_when_used_is_at_its_peak(two_mib: AnyManager) -> None:
     assert run.internal == pytest.approx(1 - 2 / 1024)
 
 
+def test_the_first_peak_of_used_counts() -> None:
+    trace = of(("alloc", 1, 1024), ("free", 1), ("alloc", 2, 1000))
+    run = traces.replay(trace, "exact")  # in steps of 1024 bytes
+    assert (run.peak_used_bytes, run.live_bytes_at_peak_used) == (1024, 1024)
+
+
 def test_an_empty_trace() -> None:
     run = traces.replay(Trace(), "caching")
     assert (run.rows, run.over, run.internal, run.external) == (0, 1.0, 0.0, 0.0)

@@ -30,7 +30,7 @@ def jit(monkeypatch):
         yield backend
 
 
-def put_off(jit, values=(1.0, 2.0, 3.0)):
+def deferred(jit, values=(1.0, 2.0, 3.0)):
     """A tensor that is not there yet: twice the values."""
     x = ft.asarray(values) * 2.0
     assert jit._pending.calls, "it is computed already"
@@ -56,14 +56,14 @@ def test_every_way_out(jit, look):
     if look == "numpy" and not hasattr(ft.Tensor, "numpy"):
         pytest.skip("np.asarray(x) is the way")
     for _ in range(3):
-        x = put_off(jit)
+        x = deferred(jit)
         found = LOOKS[look](x)
         assert np.asarray(found).tolist() == [2.0, 4.0, 6.0] == x.tolist()
 
 
 def test_a_copy_is_a_value_of_its_own(jit):
     for make in (copy.copy, copy.deepcopy, lambda x: x.copy()):
-        x = put_off(jit)
+        x = deferred(jit)
         y = make(x)
         x[0] = 9.0
         assert (x[0].item(), y[0].item()) == (9.0, 2.0)
@@ -144,11 +144,11 @@ def test_meters_take_losses_that_are_not_there_yet(jit):
 
 @pytest.mark.defect("V9")
 def test_probabilities_are_not_computed_for_the_sake_of_a_check(jit):
-    probs, targets = put_off(jit, [0.25, 0.4]), ft.ones(2)
+    probs, targets = deferred(jit, [0.25, 0.4]), ft.ones(2)
     loss = nn.binary_cross_entropy(probs, targets)
     assert not ft.is_ready(probs) and loss.item() == pytest.approx(-math.log(0.5 * 0.8) / 2)
 
-    probs = put_off(jit, [0.25, 1.5])
+    probs = deferred(jit, [0.25, 1.5])
     loss = nn.binary_cross_entropy(probs, targets)
     assert not ft.is_ready(probs) and math.isnan(loss.item())
     with pytest.raises(ft.ArgumentError, match="probs hold 3"):
@@ -234,7 +234,7 @@ def test_inference_between_training_steps_changes_no_bit(tmp_path, monkeypatch):
                 for _ in range(inferences):
                     with ag.no_grad():
                         outputs.append(np.asarray(model(x).tensor))
-                kept.append(any(plan.is_keeping for plan in backend.plans.entries()))
+                kept.append(any(plan.reads_prepacked for plan in backend.plans.entries()))
             nn.save_weights(path, model)
             again = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 128))
             nn.load_weights(path, again)

@@ -80,7 +80,7 @@ def test_what_two_names_share_is_averaged_once():
 
 
 @needs("float16")
-def test_averages_of_16_bit_values_have_room():
+def test_averages_of_16_bit_values_do_not_overflow():
     model = Scalar(1.0, ft.float16)
     ema = nn.EMA(model, decay=0.9999)
     assert ema.averages["weight"].dtype is ft.float32

@@ -178,14 +178,14 @@ def test_double_precision_may_pass_through_modules_without_parameters_of_their_o
 
 
 def test_lengths_keep_every_digit() -> None:
-    class Asks(Seen):
+    class TakesLengths(Seen):
         takes_lengths = True
 
         def forward(self, *inputs: Any, **options: Any) -> Any:
             return options["lengths"]
 
     for lengths in (np.asarray([0.1, 0.3]), [0.1, 0.3], ft.asarray([0.1, 0.3], ft.float64)):
-        assert nn.Sequential(Asks())(ft.ones(1), lengths=lengths) is lengths
+        assert nn.Sequential(TakesLengths())(ft.ones(1), lengths=lengths) is lengths
 
 
 def test_pre_hooks_come_first_and_what_they_give_is_read() -> None:

@@ -448,7 +448,7 @@ def test_an_override_sees_every_addition_of_a_training_step():
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_a_step_leaves_nothing_put_off(name):
+def test_a_step_leaves_nothing_deferred(name):
     with ft.use(pytest.importorskip("fl_jit").JitBackend()) as backend:
         model = Parameter(ft.full((100, 100), 1.0))  # large enough to be put off
         optimizer = MAKE[name]([model])

@@ -45,7 +45,7 @@ def test_the_least_recently_used_files_go(root):
     assert names(root) == ["0", "4", "5", "6", "7", "8", "new"]
 
 
-def test_all_folders_share_the_room(root):
+def test_all_folders_share_the_limit(root):
     cache_files.write(root / "kernels" / "a", bytes(700))
     used(root / "kernels" / "a", 10)
     cache_files.write(root / "tuner" / "b", bytes(700))

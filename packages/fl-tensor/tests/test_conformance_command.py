@@ -100,7 +100,7 @@ def test_an_unknown_name_is_a_clear_error(
     assert "Traceback" not in seen.err
 
 
-class TwoRooms(NumpyBackend):
+class TwoMemories(NumpyBackend):
     CONTRACT = (1, 0)
     name = "two-rooms"
 
@@ -109,11 +109,11 @@ class TwoRooms(NumpyBackend):
 
 
 def test_the_kit_runs_on_the_device_that_it_is_told() -> None:
-    assert preferring(TwoRooms(), "attic").devices() == [ft.Device("attic"), ft.CPU]
-    harness = type("TestAttic", (TensorBackendSuite,), {"backend": TwoRooms, "device": "attic"})
+    assert preferring(TwoMemories(), "attic").devices() == [ft.Device("attic"), ft.CPU]
+    harness = type("TestAttic", (TensorBackendSuite,), {"backend": TwoMemories, "device": "attic"})
     assert Harness(harness.under_test()).device == ft.Device("attic")
     with pytest.raises(ft.ArgumentError, match="no device cellar:0; it has cpu, attic:0"):
-        preferring(TwoRooms(), "cellar")
+        preferring(TwoMemories(), "cellar")
 
 
 class Sloppy(NumpyBackend):

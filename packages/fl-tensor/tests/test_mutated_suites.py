@@ -26,7 +26,7 @@ class Wrong(Correct):
         return x
 
 """
-DOCTORED = """\
+MUTATED = """\
 
 class TestUnset(TensorBackendSuite):
     pass
@@ -90,7 +90,7 @@ def run_pytest(folder: Path, tests: str, *options: str) -> str:
 
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return run_pytest(tmp_path_factory.mktemp("mutated"), DOCTORED, "-k", "test_flags")
+    return run_pytest(tmp_path_factory.mktemp("mutated"), MUTATED, "-k", "test_flags")
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ def test_hypot_at_the_edges():
     assert math.isnan(ft.hypot(nan, 1.0).item())
 
 
-def test_one_hot_of_a_narrow_dtype_has_room_for_all_classes():
+def test_one_hot_of_a_narrow_dtype_holds_all_classes():
     rows = ft.one_hot(ft.asarray([43, 255], dtype="uint8"), 300).numpy()
     np.testing.assert_array_equal(rows, np.eye(300)[[43, 255]])
 

@@ -23,6 +23,8 @@ from fl_jit.extensions.operations import Operation as Operation
 from fl_jit.extensions.pattern_rewrite import replacing as replacing
 from fl_jit.extensions.registry import ExtensionWarning as ExtensionWarning
 from fl_jit.extensions.registry import operation as operation
+from fl_jit.extensions.registry import register_kernel as register_kernel
+from fl_jit.extensions.registry import register_pass as register_pass
 from fl_jit.kernels.layout import Layout as Layout
 from fl_jit.kernels.registration import KernelWarning as KernelWarning
 from fl_jit.kernels.registration import Registration as Registration
@@ -31,13 +33,12 @@ from fl_jit.reports.profile import Row as Row
 from fl_jit.reports.profile import profile as profile
 from fl_tensor import get_backend
 from fl_tensor.errors import ArgumentError
-from fl_tensor.graph.pipeline import Function
 from fl_tensor.graph.pipeline import PassWarning as PassWarning
 
 if TYPE_CHECKING:
     from fl_jit.kernels.codegen.target import Target
     from fl_jit.kernels.llvm.microkernel import MicroKernel
-    from fl_jit.kernels.llvm.microkernel_registry import KernelFactory as MicroKernelMaker
+    from fl_jit.kernels.llvm.microkernel_registry import KernelFactory as MicroKernelFactory
     from fl_jit.planning.plan import Plan
     from fl_tensor.extend import BackendLike
 
@@ -67,48 +68,14 @@ def passes() -> list[str]:
     return extensions.current().pipeline.names
 
 
-def register_pass(
-    name: str, function: Function, *, before: str | None = None, after: str | None = None
-) -> Registration:
-    """Register ``function`` as a graph pass for every computation planned from now on.
-
-    ``function`` takes a ``fl_tensor.graph.Graph`` and returns a graph that computes the same. It
-    runs right before or right after another pass, or last. The pass stays registered until
-    ``remove()`` of the returned registration, or for a block, ``with register_pass(...):``.
-    Computations in such a block need ``ft.eval``: deferred work that is still pending at the end of
-    the block runs after it, without the pass.
-
-    The result of a pass is checked (``graph.pipeline.check``) and pruned (DCE). A pass that raises
-    or returns an invalid graph is skipped with a ``PassWarning``. Raises ArgumentError for a name
-    that is taken, for an unknown name in ``before`` or ``after``, and for a non-callable.
-    """
-    return extensions.register_pass(name, function, before=before, after=after)
-
-
-def register_kernel(op: str, kernel: KernelFactory | elementwise) -> Registration:
-    """Register ``kernel`` as the implementation of ``op`` in every plan compiled from now on. It
-    stays registered as a pass does.
-
-    op       the name of an ``operation``, or one of the contract such as ``"matmul"``
-    kernel   ``elementwise(build)``, which is fused into the kernels around it; ``program(build)``;
-             or a function ``kernel(request)`` that returns ``run(*addresses)``, or None to decline
-             this ``Request``. The latest registration is called first
-
-    Operands are never written to, and results never overlap them. A factory that raises or returns
-    a non-callable is skipped with a ``KernelWarning``. Raises ArgumentError for an unknown
-    operation, for one that moves no data, and for a non-callable.
-    """
-    return extensions.register_kernel(op, kernel)
-
-
-def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
+def register_micro_kernel(factory: MicroKernelFactory) -> Registration:
     """Register a factory of micro-kernels for generated GEMMs and convolutions (forward, dgrad and
     wgrad). A micro-kernel is the innermost loop, which computes a register tile of the result. It
     stays registered as a pass does. Kernels that were compiled before are compiled again.
 
-    maker    a function ``maker(kernel, machine)`` that returns a module in LLVM IR, as text, with a
-             function ``micro``, or None to decline. ``kernel`` describes the micro-kernel (dtype,
-             tile, layouts of A and B, masked), ``machine`` the features of the processor.
+    factory  a function ``factory(kernel, machine)`` that returns a module in LLVM IR, as text,
+             with a function ``micro``, or None to decline. ``kernel`` describes the micro-kernel
+             (dtype, tile, layouts of A and B, masked), ``machine`` the features of the processor.
              ``built_in_micro_kernel`` is an example; its file documents the signature. The latest
              registration is called first
 
@@ -119,19 +86,19 @@ def register_micro_kernel(maker: MicroKernelMaker) -> Registration:
     """
     from fl_jit.kernels.llvm import microkernel_registry
 
-    return microkernel_registry.register(maker)
+    return microkernel_registry.register(factory)
 
 
 def built_in_micro_kernel(kernel: MicroKernel, machine: Target) -> str:
     """The built-in micro-kernel, used where ``register_micro_kernel`` provides no other: a module
     in LLVM IR, as text. This function is itself a valid factory."""
-    from fl_jit.kernels.llvm import amx, microkernel
+    from fl_jit.kernels.llvm import microkernel
 
-    return amx.maker(kernel, machine) or microkernel.assembly(kernel, machine)
+    return microkernel.assembly(kernel, machine)
 
 
 def _deferred(op: str, backend: BackendLike) -> JitBackend:
-    found = get_backend(backend)
-    if not isinstance(found, JitBackend):
-        raise ArgumentError(f"[{op}] backend {found.name!r} makes no plans: expected 'jit'")
-    return found
+    deferred = get_backend(backend)
+    if not isinstance(deferred, JitBackend):
+        raise ArgumentError(f"[{op}] backend {deferred.name!r} makes no plans: expected 'jit'")
+    return deferred

@@ -44,7 +44,7 @@ def callback(request):
     return run
 
 
-def sighted(backend, function, *arrays, times=3):
+def repeated_runs(backend, function, *arrays, times=3):
     """The results of a function of arrays, called so often."""
     found = []
     for _ in range(times):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from swiglu import GATE, X, build, callback, sighted, steps, swiglu, truth
+from swiglu import GATE, X, build, callback, repeated_runs, steps, swiglu, truth
 
 import fl_tensor as ft
 
@@ -21,7 +21,7 @@ def test_instructions_become_part_of_the_kernel_around_them(fused):
 
     wanted = truth(function, X, GATE)
     with ft.jit.register_kernel("tests.swiglu", ft.jit.elementwise(build)):
-        for found in sighted(fused, function, X, GATE):
+        for found in repeated_runs(fused, function, X, GATE):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
         assert steps(fused) == [("kernel", ["multiply", "tests.swiglu", "exp", "add"])]
 
@@ -40,7 +40,7 @@ def test_a_program_is_a_kernel_of_its_own(fused):
 
     wanted = truth(function, X)
     with ft.jit.register_kernel("tests.norm", ft.jit.program(build)):
-        for found in sighted(fused, function, X):
+        for found in repeated_runs(fused, function, X):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
         assert steps(fused) == [("external", ["tests.norm"]), ("kernel", ["multiply"])]
 
@@ -53,7 +53,7 @@ def test_a_program_may_give_one_number_per_row(fused, keepdims):
     logsumexp = ft.jit.operation(f"tests.logsumexp{int(keepdims)}", compose)
     kernel = ft.jit.program(lambda b, x, keepdims: b("log", b.reduce("sum", b("exp", x))))
     with ft.jit.register_kernel(logsumexp.name, kernel):
-        for found in sighted(fused, lambda x: logsumexp(x, keepdims=keepdims), X):
+        for found in repeated_runs(fused, lambda x: logsumexp(x, keepdims=keepdims), X):
             wanted = np.log(np.exp(X).sum(1, keepdims=keepdims))
             np.testing.assert_allclose(found, wanted, rtol=1e-5)
         assert steps(fused) == [("external", [logsumexp.name])]
@@ -65,14 +65,14 @@ def test_numbers_are_operands_of_a_program(fused):
         "tests.scaled", ft.jit.program(lambda b, x, n: b("multiply", x, n))
     ):
         for scale in (2.0, 3.0, 4.0):
-            (found,) = sighted(fused, lambda x, s=scale: scaled(x, s), X, times=1)
+            (found,) = repeated_runs(fused, lambda x, s=scale: scaled(x, s), X, times=1)
             np.testing.assert_array_equal(found, X * np.float32(scale))
         assert len(ft.jit.plans(fused)) == 1
 
 
 def test_a_kernel_of_addresses(backend):
     with ft.jit.register_kernel("tests.swiglu", callback):
-        first, *later = sighted(backend, swiglu, X, GATE)
+        first, *later = repeated_runs(backend, swiglu, X, GATE)
         np.testing.assert_allclose(first, truth(swiglu, X, GATE), rtol=1e-6)
         for found in later:
             np.testing.assert_array_equal(found, X + GATE)
@@ -81,16 +81,16 @@ def test_a_kernel_of_addresses(backend):
 
 def test_a_kernel_reads_pieces_of_arrays_where_they_lie(backend):
     with ft.jit.register_kernel("tests.swiglu", callback):
-        for found in sighted(backend, lambda x, g: swiglu(x[8:], g[:88]) * 1.0, X, GATE)[1:]:
+        for found in repeated_runs(backend, lambda x, g: swiglu(x[8:], g[:88]) * 1.0, X, GATE)[1:]:
             np.testing.assert_array_equal(found, X[8:] + GATE[:88])
 
 
 def test_a_kernel_may_decline(backend):
     double = X.astype(np.float64)
     with ft.jit.register_kernel("tests.swiglu", callback):
-        for found in sighted(backend, swiglu, double, GATE.astype(np.float64)):
+        for found in repeated_runs(backend, swiglu, double, GATE.astype(np.float64)):
             np.testing.assert_allclose(found, truth(swiglu, double, GATE), rtol=1e-6)
-        for found in sighted(backend, lambda x, g: swiglu(x.T, g.T), X, GATE):
+        for found in repeated_runs(backend, lambda x, g: swiglu(x.T, g.T), X, GATE):
             np.testing.assert_allclose(found, truth(swiglu, X.T, GATE.T), rtol=1e-5, atol=1e-6)
 
 
@@ -102,18 +102,18 @@ def test_a_kernel_of_the_contract_is_asked_first(backend):
         return None
 
     with ft.jit.register_kernel("matmul", products):
-        for found in sighted(backend, lambda x, y: x @ y, X, GATE.T):
+        for found in repeated_runs(backend, lambda x, y: x @ y, X, GATE.T):
             np.testing.assert_allclose(found, X @ GATE.T, rtol=1e-4, atol=1e-4)
     assert [(96, 128), (128, 96)] in asked
 
 
 def test_plans_do_not_outlive_what_they_were_made_with(backend):
     with ft.jit.register_kernel("tests.swiglu", callback):
-        assert (sighted(backend, swiglu, X, GATE)[-1] == X + GATE).all()
-    for found in sighted(backend, swiglu, X, GATE):
+        assert (repeated_runs(backend, swiglu, X, GATE)[-1] == X + GATE).all()
+    for found in repeated_runs(backend, swiglu, X, GATE):
         np.testing.assert_allclose(found, truth(swiglu, X, GATE), rtol=1e-5, atol=1e-6)
     with ft.jit.register_kernel("tests.swiglu", callback):
-        assert (sighted(backend, swiglu, X, GATE)[-1] == X + GATE).all()
+        assert (repeated_runs(backend, swiglu, X, GATE)[-1] == X + GATE).all()
 
 
 def test_a_kernel_that_fails_is_left_out(backend):
@@ -122,7 +122,7 @@ def test_a_kernel_that_fails_is_left_out(backend):
 
     with ft.jit.register_kernel("tests.swiglu", broken):
         with pytest.warns(RuntimeWarning, match="'tests.swiglu' was left out: ValueError: no such"):
-            found = sighted(backend, swiglu, X, GATE)
+            found = repeated_runs(backend, swiglu, X, GATE)
     np.testing.assert_allclose(found[-1], truth(swiglu, X, GATE), rtol=1e-5, atol=1e-6)
 
 
@@ -147,14 +147,14 @@ def test_a_kernel_that_fails_when_it_runs_is_an_error_of_what_needs_it(backend):
 def test_a_kernel_that_cannot_be_called_is_left_out(backend, made):
     with ft.jit.register_kernel("tests.swiglu", lambda request: made):
         with pytest.warns(ft.jit.KernelWarning, match="expected a function of addresses, or None"):
-            found = sighted(backend, swiglu, X, GATE)
+            found = repeated_runs(backend, swiglu, X, GATE)
     np.testing.assert_allclose(found[-1], truth(swiglu, X, GATE), rtol=1e-5, atol=1e-6)
 
 
-def test_what_is_put_off_in_a_block_runs_without_what_was_registered_there(backend):
+def test_work_deferred_in_a_block_runs_without_its_registrations(backend):
     with ft.use(backend):
         x, gate = ft.asarray(X), ft.asarray(GATE)
-        sighted(backend, swiglu, X, GATE)  # from here on there is a plan
+        repeated_runs(backend, swiglu, X, GATE)  # from here on there is a plan
         with ft.jit.register_kernel("tests.swiglu", callback):
             for _ in range(3):
                 inside = swiglu(x, gate)
@@ -190,7 +190,7 @@ def test_an_operand_is_never_the_result(backend):
         return lambda *addresses: places.append(addresses)
 
     with ft.jit.register_kernel("tests.swiglu", kernel):
-        sighted(backend, lambda x, g: swiglu(x * 2.0, g * 3.0), X, GATE)
+        repeated_runs(backend, lambda x, g: swiglu(x * 2.0, g * 3.0), X, GATE)
     assert all(len(set(each)) == 3 for each in places) and places
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from swiglu import GATE, X, compose, sighted, steps, swiglu, truth
+from swiglu import GATE, X, compose, repeated_runs, steps, swiglu, truth
 
 import fl_tensor as ft
 
@@ -18,19 +18,19 @@ def test_an_operation_is_its_composition_on_every_backend():
 
 def test_an_operation_without_a_kernel_is_fused_as_its_composition(backend):
     wanted = truth(swiglu, X, GATE)
-    for found in sighted(backend, swiglu, X, GATE):
+    for found in repeated_runs(backend, swiglu, X, GATE):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
     assert all("tests.swiglu" not in ops for _, ops in steps(backend))
 
 
 def test_an_operation_may_hand_its_operand_back(backend):
     same = ft.jit.operation("tests.same", lambda ops, x: x)
-    for found in sighted(backend, lambda x: ft.exp(same(x * 2.0)) + same(x), X):
+    for found in repeated_runs(backend, lambda x: ft.exp(same(x * 2.0)) + same(x), X):
         np.testing.assert_allclose(found, np.exp(X * np.float32(2)) + X, rtol=1e-5, atol=1e-6)
 
 
 def test_operands_are_promoted_and_broadcast(backend):
-    for found in sighted(backend, lambda x, g: swiglu(x, ft.cast(g[0], "float64")), X, GATE):
+    for found in repeated_runs(backend, lambda x, g: swiglu(x, ft.cast(g[0], "float64")), X, GATE):
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, truth(swiglu, X, GATE[0]), rtol=1e-5, atol=1e-6)
 
@@ -55,7 +55,7 @@ def test_an_override_reaches_into_the_composition(backend):
     np.testing.assert_allclose(np.asarray(found), truth(swiglu, X, GATE), rtol=1e-6)
 
 
-def test_what_depends_on_data_is_not_kept_whole(backend):
+def test_operations_that_depend_on_data_are_not_one_call(backend):
     def compose(ops, x, rows):
         return ops.gather(ops.exp(x), rows, 0)
 
@@ -73,13 +73,13 @@ def test_parameters_are_part_of_the_structure(backend):
 
     powers = ft.jit.operation("tests.powers", compose)
     for power in (2, 3, 2, 3):
-        (found,) = sighted(backend, lambda x, p=power: powers(x, power=p), X, times=1)
+        (found,) = repeated_runs(backend, lambda x, p=power: powers(x, power=p), X, times=1)
         np.testing.assert_allclose(found, X ** (2 ** (power - 1)), rtol=1e-5)
     assert len(ft.jit.plans(backend)) == 2
     np.testing.assert_allclose(truth(powers, X), X * X, rtol=1e-6)
 
 
-def test_parameters_that_are_equal_and_not_the_same_are_told_apart(backend):
+def test_equal_parameters_of_other_types_differ(backend):
     def compose(ops, x, *, factor=1.0):
         by = {bool: 5.0, int: 3.0}.get(type(factor), factor)
         return ops.multiply(x, ops.constant(by, x))
@@ -103,7 +103,7 @@ def test_no_plan_outlives_the_composition_that_it_was_made_of(backend):
         return ft.jit.operation("tests.again", compose)
 
     for number in (1.0, 2.0, 3.0):
-        for found in sighted(backend, defined(number), X):
+        for found in repeated_runs(backend, defined(number), X):
             np.testing.assert_allclose(found, np.exp(X) + np.float32(number), rtol=1e-5)
 
 
@@ -112,7 +112,7 @@ def test_arrays_may_be_taken_as_they_are(backend):
         return ops.where(mask, x, ops.negative(x))
 
     sign = ft.jit.operation("tests.sign", compose, roles="AP")
-    for found in sighted(backend, lambda mask, x: sign(mask, x), X > 0, X):
+    for found in repeated_runs(backend, lambda mask, x: sign(mask, x), X > 0, X):
         np.testing.assert_array_equal(found, np.abs(X))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from swiglu import GATE, X, fma, sighted, steps, truth
+from swiglu import GATE, X, fma, repeated_runs, steps, truth
 
 import fl_tensor as ft
 from fl_tensor.graph import Graph, Node
@@ -19,7 +19,7 @@ def test_a_pass_sees_every_graph_that_is_planned(backend):
 
     with ft.jit.register_pass("tests-watch", watch):
         assert ft.jit.passes()[-1] == "tests-watch"
-        sighted(backend, lambda x, y: ft.exp(x) + ft.exp(x), X, GATE)
+        repeated_runs(backend, lambda x, y: ft.exp(x) + ft.exp(x), X, GATE)
     assert seen == [["exp", "add"]], "after common subexpressions"
     assert "tests-watch" not in ft.jit.passes()
 
@@ -40,7 +40,7 @@ def test_a_pass_rewrites_what_is_planned(backend):
         return Graph(graph.inputs, graph.constants, nodes, graph.outputs, graph.reads)
 
     with ft.jit.register_pass("tests-no-exp", no_exp):
-        first, *later = sighted(backend, lambda x: ft.exp(x), X)
+        first, *later = repeated_runs(backend, lambda x: ft.exp(x), X)
     np.testing.assert_allclose(first, np.exp(X), rtol=1e-6)
     for found in later:
         np.testing.assert_allclose(found, np.tanh(X), rtol=1e-5, atol=1e-6)
@@ -68,7 +68,7 @@ def lost(graph):
 def test_a_pass_that_fails_is_left_out(backend, function, complaint):
     with ft.jit.register_pass("tests-bad", function):
         with pytest.warns(RuntimeWarning, match=f"'tests-bad' was left out.*{complaint}"):
-            found = sighted(backend, lambda x: ft.sum(ft.exp(x), 0), X)
+            found = repeated_runs(backend, lambda x: ft.sum(ft.exp(x), 0), X)
     np.testing.assert_allclose(found[-1], np.exp(X).sum(0), rtol=1e-5)
 
 
@@ -94,7 +94,7 @@ def found_by(backend, function, *arrays, operation=fma, shapes=((4, 4),) * 3):
     name = operation.name
     with ft.jit.register_pass("tests-find", ft.jit.replacing(operation, *shapes)):
         with ft.jit.register_kernel(name, lambda request: lambda *addresses: None):
-            sighted(backend, function, *arrays)
+            repeated_runs(backend, function, *arrays)
             return [op for _, ops in steps(backend) for op in ops]
 
 
@@ -146,7 +146,7 @@ def test_what_is_found_computes_the_same(backend):
         return ft.exp((x * y + x) * 0.1)
 
     with ft.jit.register_pass("tests-fma", ft.jit.replacing(fma, (4, 4), (4, 4), (4, 4))):
-        for found in sighted(backend, function, X, GATE):
+        for found in repeated_runs(backend, function, X, GATE):
             np.testing.assert_allclose(found, truth(function, X, GATE), rtol=1e-5)
 
 

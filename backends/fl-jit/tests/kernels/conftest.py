@@ -1,7 +1,4 @@
-"""A provider to test, layouts of NumPy arrays, and calls of kernels on them.
-
-Decisions of the tuner go to a folder of the session's own, so that neither side sees the other's.
-"""
+"""The kernel library to test, layouts of NumPy arrays, and calls of kernels on them."""
 
 from __future__ import annotations
 
@@ -13,28 +10,16 @@ import pytest
 
 import fl_tensor as ft
 from fl_jit import JitBackend
-from fl_jit.kernels import Layout, autotune, onednn
+from fl_jit.kernels import KernelLibrary, Layout, registry
 from fl_tensor.dtypes import DType, dtype
 
 sys.path.insert(0, str(Path(__file__).parent))  # cases are beside the tests
 
 
-@pytest.fixture(scope="session")
-def library():
-    found, passed = onednn.load()
-    if found is None:
-        pytest.skip("oneDNN is not installed (fl-jit[onednn]): " + "; ".join(passed))
-    return found
-
-
-@pytest.fixture(scope="session")
-def provider(library, tmp_path_factory):
-    """One for the session: making kernels takes more time than calling them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FL_CACHE_DIR", str(tmp_path_factory.mktemp("choices")))
-        made = onednn.OneDNN(library)
-        assert made.tuner.decisions() == {}
-        yield made
+@pytest.fixture(scope="module")
+def library() -> KernelLibrary:
+    """The first library that FL_KERNEL_LIBRARIES names."""
+    return registry.load((registry.requested() or ("generated",))[0])
 
 
 def lay(array: np.ndarray) -> Layout:
@@ -46,19 +31,6 @@ def lay(array: np.ndarray) -> Layout:
 @pytest.fixture
 def layout():
     return lay
-
-
-@pytest.fixture
-def run(provider):
-    """``run(problem, *arrays)``: compute, in the arrays' memory."""
-
-    def call(descriptor, *arrays):
-        kernel = provider.find(descriptor)
-        assert kernel is not None, provider.why_not(descriptor)
-        kernel(*(array.ctypes.data for array in arrays))
-        return kernel
-
-    return call
 
 
 @pytest.fixture
@@ -98,18 +70,3 @@ def unset():
         return np.full([shape[a] for a in axes], np.nan, dtype).transpose(back)
 
     return make
-
-
-@pytest.fixture
-def only(monkeypatch):
-    """``only(kind)``: let one kind of kernel be the only candidate."""
-
-    def restrict(kind):
-        choose = autotune.Tuner.choose
-
-        def chosen(self, key, makers, flops):
-            return choose(self, f"{key} by {kind}", {kind: makers[kind]}, flops)
-
-        monkeypatch.setattr(autotune.Tuner, "choose", chosen)
-
-    return restrict

@@ -9,6 +9,7 @@ import pytest
 import fl_tensor as ft
 from fl_jit import JitBackend
 from fl_jit.kernels import ConvDataGrad, Convolution, ConvWeightGrad, registry
+from fl_jit.kernels.llvm.library import GeneratedKernels
 
 ONE, AROUND = (1, 1), ((1, 1), (1, 1))
 #: x, w, stride, padding, kernel dilation, groups
@@ -29,7 +30,7 @@ CASES = {
 @pytest.fixture(params=["at once", "in plans"])
 def asked(request, monkeypatch):
     """The problems that the generated kernels of `jit` were asked for."""
-    generated, found = registry._make_generated(), []
+    generated, found = GeneratedKernels(), []
     find = generated.find
     monkeypatch.setattr(
         generated, "find", lambda descriptor: found.append(descriptor) or find(descriptor)

@@ -6,14 +6,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fl_jit.passes import profitability
+
 pytest.importorskip("ml_dtypes", reason="NumPy's bfloat16")
 
 import fl_tensor as ft
 from fl_jit import JitBackend
-from fl_jit.eager.prepacked import PrepackedArray, storage_of
 from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import target
-from fl_jit.passes import profitability
+from fl_jit.kernels.llvm.library import GeneratedKernels
+from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_tensor.backends.numpy import conv
 
 DTYPES = ("bfloat16", "float16", "float64")
@@ -22,7 +24,7 @@ RUNS = 3
 
 @pytest.fixture(scope="module")
 def generated():
-    return registry._make_generated()
+    return GeneratedKernels()
 
 
 @pytest.fixture
@@ -138,7 +140,7 @@ def test_what_is_not_finite_stays_so(asked, at_once, dtype, value, k):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_what_no_provider_takes_in_half_precision_it_is_asked_for_in_float32(
+def test_half_precision_that_no_library_takes_runs_in_float32(
     asked, at_once, generated, monkeypatch, dtype
 ):
     find = generated.find

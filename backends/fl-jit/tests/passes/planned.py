@@ -7,7 +7,7 @@ import numpy as np
 import fl_tensor as ft
 from fl_jit.passes.fusion import Fusion
 from fl_jit.passes.group import crossing
-from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form, split, without_kept_axes
+from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form, split, without_keepdims
 from fl_tensor.graph import Graph, Node
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.strides import layouts
@@ -27,7 +27,7 @@ def fusible(node: Node) -> bool:
 def planned(function, *shapes, **settings) -> tuple[Fusion, Graph]:
     """The groups of a function of arrays of these shapes, and the graph that they come from."""
     graph, _ = recorded(function, *shapes)
-    graph = split(cse(without_kept_axes(graph))).prune()
+    graph = split(cse(without_keepdims(graph))).prune()
     return Fusion(graph, layouts(graph), fusible, **settings), graph
 
 

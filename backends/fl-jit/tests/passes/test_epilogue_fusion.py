@@ -42,7 +42,7 @@ X, W = (24, 8), (8, 16)
 def test_what_reads_a_product_element_by_element_is_attached():
     (found,) = attached(lambda x, w, b: ft.exp(x @ w + b), X, W, (16,))
     assert [node.op for node in found.group.nodes] == ["add", "exp"]
-    assert found.product.op == "matmul" and not found.kept and found.strides is None
+    assert found.product.op == "matmul" and not found.stores_product and found.strides is None
     assert found.group.space == (24, 16) and found.group.row_axes == 1
 
 
@@ -80,11 +80,11 @@ def test_a_copy_may_move_axes_and_not_cut_them():
     assert found.strides == (1, 24)
 
 
-def test_a_product_that_others_read_is_kept():
+def test_a_product_that_others_read_is_stored():
     (found,) = attached(lambda x, w: (y := x @ w, ft.exp(y)), X, W)
-    assert found.kept
+    assert found.stores_product
     (found,) = attached(lambda x, w, u: (ft.exp(y := x @ w), y @ u), X, W, (16, 5))
-    assert found.kept and found.product.outputs[0].shape == (24, 16)
+    assert found.stores_product and found.product.outputs[0].shape == (24, 16)
 
 
 def test_reductions_are_not_attached():
@@ -102,7 +102,7 @@ def test_whoever_reads_first_gets_it():
     products = [f.product.outputs[0].shape for f in attached(scaled, X, W, (16, 5))]
     assert (24, 16) in products
     (found,) = [f for f in attached(scaled, X, W, (16, 5)) if f.product.outputs[0].shape[1] == 16]
-    assert [node.op for node in found.group.nodes] == ["exp"] and found.kept
+    assert [node.op for node in found.group.nodes] == ["exp"] and found.stores_product
 
 
 def test_one_group_takes_one_product():

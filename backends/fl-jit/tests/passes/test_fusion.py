@@ -174,7 +174,7 @@ def test_each_value_between_kernels_has_a_reason():
         return y * total, ft.tanh(total @ w)
 
     fusion, _ = planned(function, SHAPE, (1024, 4))
-    assert set(fusion.apart) >= set(crossing_shapes(fusion, SHAPE)) != set()
+    assert set(fusion.unfused) >= set(crossing_shapes(fusion, SHAPE)) != set()
     assert "known only when the first has run" in " ".join(fusion.explain())
 
 

@@ -22,8 +22,8 @@ def node(op, shape, dtype=ft.float32):
     return Node(op, (x,), given, (value(shape[:-1] if op == "sum" else shape, dtype),))
 
 
-def losses(*, one=(), other=(), joining=(), space=(64, 64), row_axes=0, whole_rows=False):
-    found = fusion_cost.losses(list(one), list(other), joining, space, row_axes, whole_rows)
+def losses(*, one=(), other=(), joining=(), space=(64, 64), row_axes=0, has_row_results=False):
+    found = fusion_cost.losses(list(one), list(other), joining, space, row_axes, has_row_results)
     assert tuple(found) == NAMES
     return found
 
@@ -58,10 +58,10 @@ def test_wider_elements_fill_a_vector_sooner():
 def test_few_whole_rows_are_the_work_of_few_threads():
     joining = [node("negative", (2, 64))]
     given = {"joining": joining, "space": (2, 64), "row_axes": 1}
-    assert losses(**given, whole_rows=True)["there are few rows"] == 128 * (1 - 2 / ROWS)
+    assert losses(**given, has_row_results=True)["there are few rows"] == 128 * (1 - 2 / ROWS)
     assert losses(**given)["there are few rows"] == 0, "rows can be cut"
     many = [node("negative", (ROWS, 64))]
-    found = losses(joining=many, space=(ROWS, 64), row_axes=1, whole_rows=True)
+    found = losses(joining=many, space=(ROWS, 64), row_axes=1, has_row_results=True)
     assert found["there are few rows"] == 0
 
 
@@ -94,32 +94,32 @@ class TestComputedAgain:
     large = value((CACHED,))
     bytes = 4 * CACHED
 
-    def again(self, which, nodes=(), read=0.0, written=(), lost=({},)):
+    def rematerialized(self, which, nodes=(), read=0.0, written=(), lost=({},)):
         nodes = dict.fromkeys(nodes, 1)
-        return fusion_cost.computed_again(which, nodes, read, written, list(lost))
+        return fusion_cost.recomputed(which, nodes, read, written, list(lost))
 
     def test_it_is_not_written_and_not_read_by_each_reader(self):
-        assert self.again(self.large).saved == 2 * self.bytes
-        assert self.again(self.large, lost=({}, {}, {})).saved == 4 * self.bytes
+        assert self.rematerialized(self.large).saved == 2 * self.bytes
+        assert self.rematerialized(self.large, lost=({}, {}, {})).saved == 4 * self.bytes
 
     def test_what_is_read_or_written_instead_is_lost(self):
-        verdict = self.again(self.large, read=7.0, written=[value((100,))])
+        verdict = self.rematerialized(self.large, read=7.0, written=[value((100,))])
         assert (verdict.lost, verdict.by) == (7.0 + 400, "computing")
 
     def test_cheap_arithmetic_is_hidden_behind_memory_and_counts_for_each_reader(self):
         cheap, exp = node("negative", (CACHED,)), node("exp", (CACHED,))
-        assert self.again(self.large, [cheap, exp]).lost == CACHED * (HIDDEN + 8)
-        twice = fusion_cost.computed_again(self.large, {exp: 2}, 0, (), [{}, {}])
+        assert self.rematerialized(self.large, [cheap, exp]).lost == CACHED * (HIDDEN + 8)
+        twice = fusion_cost.recomputed(self.large, {exp: 2}, 0, (), [{}, {}])
         assert twice.lost == CACHED * 8 * 2
 
     def test_what_stays_in_caches_moves_faster_and_hides_nothing(self):
         small, cheap = value((1000,)), node("negative", (1000,))
-        verdict = self.again(small, [cheap], read=400.0, written=[value((100,))])
+        verdict = self.rematerialized(small, [cheap], read=400.0, written=[value((100,))])
         assert verdict.saved == 8000 / FASTER
         assert verdict.lost == 800 / FASTER + 1000
 
     def test_what_readers_lose_by_rows_and_arrays_is_lost(self):
-        verdict = self.again(self.large, lost=({"a": 1.0, "b": 2.0}, {"a": 3.0}))
+        verdict = self.rematerialized(self.large, lost=({"a": 1.0, "b": 2.0}, {"a": 3.0}))
         assert (verdict.lost, verdict.by) == (6.0, "its rows, or arrays")
 
 

@@ -7,9 +7,9 @@ from planned import fusible
 
 import fl_tensor as ft
 from fl_jit.passes import fusion_cost
-from fl_jit.passes.group import Group, Member, form_of, own_space, read, rows_of
+from fl_jit.passes.group import Group, Member, form_of, iteration_space, read, rows_of
 from fl_jit.passes.group_merging import Merging
-from fl_jit.passes.reduction_forms import split, without_kept_axes
+from fl_jit.passes.reduction_forms import split, without_keepdims
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.strides import VIEWS, layouts
 from fl_tensor.testing.graphs import recorded
@@ -22,13 +22,13 @@ SMALL = (4, 4)
 def apart(function, *shapes, most=96):
     """Each operation of a function in a group of its own, views in none."""
     graph, _ = recorded(function, *shapes)
-    graph = split(cse(without_kept_axes(graph))).prune()
+    graph = split(cse(without_keepdims(graph))).prune()
     merging = Merging(layouts(graph), most)
     for number, node in enumerate(graph.nodes):
         if node.op in VIEWS and merging.layouts[node.outputs[0]].root is not node.outputs[0]:
             continue
         reads = dict.fromkeys(merging.layouts[v].root for v in node.operands)
-        group = Group(number, own_space(node) if fusible(node) else None)
+        group = Group(number, iteration_space(node) if fusible(node) else None)
         merging.by_number[number] = group
         before = [merging.home[r].number for r in reads if r in merging.home]
         merging.precedence.add(number, before)
@@ -39,7 +39,7 @@ def apart(function, *shapes, most=96):
             member.strides = [
                 read(v, merging.layouts, group.space, group.space) for v in node.operands
             ]
-        merging.settle(member, group, reads)
+        merging.add_member(member, group, reads)
     return merging
 
 

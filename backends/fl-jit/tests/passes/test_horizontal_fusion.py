@@ -33,7 +33,7 @@ def test_updates_run_together_when_the_last_of_them_would():
     assert together(found, small.__contains__) == [[1], [3], [0, 2, 4], [5]]
 
 
-def test_what_somebody_waits_for_is_not_put_off():
+def test_operations_on_computed_values_are_not_deferred():
     found = tasks("x -> a", "x -> b", "b -> c", "x -> d")
     assert together(found, lambda number: True) == [[1], [0, 2, 3]]
 

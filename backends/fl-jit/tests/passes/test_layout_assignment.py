@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_jit.passes.layout_assignment import channels_last, inverse, order_of, reorder
+from fl_jit.kernels import ConvDataGrad, Convolution, ConvWeightGrad, Matmul, registry
+from fl_jit.kernels.library import KernelLibrary, UnsupportedError
+from fl_jit.kernels.llvm.library import GeneratedKernels
+from fl_jit.passes.layout_assignment import inverse, order_of, preferred_order, reorder
 from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.testing.graphs import recorded
 
@@ -16,7 +19,7 @@ SHAPE = (2, 3, 4, 5)
 
 def wish_of_exp(node: Node):
     """``exp`` stands for what prefers channels last: it can do so here without help."""
-    return channels_last(len(node.outputs[0].shape)) if node.op == "exp" else None
+    return (0, *range(2, len(node.outputs[0].shape)), 1) if node.op == "exp" else None
 
 
 def plain(graph: Graph) -> Graph:
@@ -113,11 +116,41 @@ def test_without_a_wish_nothing_changes():
     assert changed.nodes == graph.nodes
 
 
-def test_the_order_of_an_array_is_told_by_its_strides():
+def test_the_order_of_an_array_follows_from_its_strides():
     last = np.empty((2, 4, 5, 3)).transpose(0, 3, 1, 2)
     strides = tuple(s // last.itemsize for s in last.strides)
-    assert order_of(last.shape, strides) == channels_last(4) == (0, 2, 3, 1)
-    assert inverse(channels_last(4)) == (0, 3, 1, 2)
+    assert order_of(last.shape, strides) == (0, 2, 3, 1)
+    assert inverse((0, 2, 3, 1)) == (0, 3, 1, 2)
     assert order_of((2, 3), (3, 1)) is None, "C order"
     assert order_of((2, 3), (6, 2)) is None, "gaps"
     assert order_of((2, 3), (0, 1)) is None, "repeated elements"
+
+
+def test_libraries_state_which_order_their_kernels_write_best():
+    class Any(KernelLibrary):
+        def prepare(self, descriptor):
+            raise UnsupportedError
+
+        def report(self):
+            return {}
+
+    image, few, weights = (2, 40, 6, 6), (2, 48, 6, 6), (48, 40, 3, 3)
+    many = (64, 40, 6, 6), (64, 48, 6, 6)
+    order = Any().preferred_order
+    assert order(Convolution, image, weights, few) == (0, 2, 3, 1)
+    assert order(ConvDataGrad, few, weights, image) == (0, 2, 3, 1)
+    assert order(ConvWeightGrad, image, few, weights) == (2, 3, 1, 0)
+    assert order(ConvWeightGrad, *many, weights) is None
+    assert order(Matmul, (4, 5), (5, 6), (4, 6)) is None
+
+
+def test_the_order_of_a_library_is_preferred_where_it_computes_the_node(monkeypatch):
+    graph, _ = recorded(lambda x, w: ft.conv(x, w, padding=1), (2, 40, 6, 6), (48, 40, 3, 3))
+    (node,) = graph.nodes
+    monkeypatch.setattr(registry, "active_library", lambda: None)
+    assert preferred_order(node) is None
+    generated = GeneratedKernels()
+    monkeypatch.setattr(registry, "active_library", lambda: generated)
+    assert preferred_order(node) == (0, 2, 3, 1)
+    monkeypatch.setattr(generated, "preferred_order", lambda kind, *shapes: (1, 0, 2, 3))
+    assert preferred_order(node) == (1, 0, 2, 3)

@@ -11,7 +11,7 @@ from planned import fusible
 import fl_tensor as ft
 from fl_jit.passes import fusion_cost
 from fl_jit.passes.fusion import Fusion
-from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form, split, without_kept_axes
+from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form, split, without_keepdims
 from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.pipeline import Pipeline
@@ -261,12 +261,12 @@ def can_run(graph):
     assert len(set(map(id, nodes))) == len(nodes), "each runs once"
 
 
-def test_a_reduction_with_kept_axes_is_the_one_without_in_another_shape():
+def test_a_reduction_with_keepdims_is_the_one_without_in_another_shape():
     def function(x):
         return x - ft.sum(x, (0, 2), keepdims=True), ft.sum(x, (0, 2)), ft.max(x, 1, keepdims=True)
 
     graph, inputs = recorded(function, (2, 3, 4))
-    smaller = cse(without_kept_axes(graph))
+    smaller = cse(without_keepdims(graph))
     assert [n.op for n in smaller.nodes].count("sum") == 1
     assert not any(n.parameters.get("keepdims") for n in smaller.nodes)
     same(graph, smaller, inputs)

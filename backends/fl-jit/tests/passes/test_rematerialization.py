@@ -103,9 +103,9 @@ def test_no_group_gets_larger_than_it_may():
         return first, y
 
     given = [SHAPE, (128, 128), COLUMN]
-    assert planned(function, *given)[0].again
+    assert planned(function, *given)[0].rematerialized
     small, _ = planned(function, *given, most=10)
-    assert not small.again and max(len(g.members) for g in small.groups) == 10
+    assert not small.rematerialized and max(len(g.members) for g in small.groups) == 10
 
 
 def test_a_reader_may_see_it_in_another_shape():
@@ -143,7 +143,7 @@ def test_left_as_they_are(name):
     function, *shapes = UNCHANGED[name]
     fusion, graph = planned(function, *shapes)
     kept = [node for group in fusion.groups for node in group.nodes]
-    assert len(kept) <= len(graph.nodes) and not fusion.again
+    assert len(kept) <= len(graph.nodes) and not fusion.rematerialized
     same_on_jit(function, *shapes)
 
 

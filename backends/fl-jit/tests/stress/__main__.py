@@ -1,5 +1,5 @@
-"""``python packages/fl-tensor/tests/stress --kind gemm --count 5000``: random problems for the
-generated provider (or ``--library onednn``), each between guard pages and against float64.
+"""``python backends/fl-jit/tests/stress --kind gemm --count 5000``: random problems for the
+generated kernels (or ``--library onednn``), each between guard pages and against float64.
 
 A problem that kills the process (a page that is not there was touched) is reported like one with
 wrong numbers, and the stress goes on behind it; so is one that is refused though it has elements,
@@ -20,13 +20,11 @@ from pathlib import Path
 _SHARE = 500
 #: What a process ends with that has seen problems fail, not died of one.
 _FAILED = 3
-#: Providers that may refuse what has elements: the generated one computes it then.
-_INCOMPLETE = ("onednn",)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="stress", description=__doc__)
-    parser.add_argument("--library", choices=("generated", "onednn"), default="generated")
+    parser.add_argument("--library", default="generated", help="a name for FL_KERNEL_LIBRARIES")
     parser.add_argument("--kind", choices=("gemm", "convolution"), nargs="+", default=[])
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
@@ -38,11 +36,11 @@ def main() -> int:
         return _here(given)
     failed = 0
     for kind in given.kind or ("gemm", "convolution"):
-        failed += _campaign(given, kind)
+        failed += _stress(given, kind)
     return bool(failed)
 
 
-def _campaign(given: argparse.Namespace, kind: str) -> int:
+def _stress(given: argparse.Namespace, kind: str) -> int:
     # Processes one after the other; how many problems failed.
     start, end, failures = given.start, given.start + given.count, 0
     begin = time.monotonic()
@@ -77,6 +75,7 @@ def _here(given: argparse.Namespace) -> int:
     from stress_test import stress
 
     import fl_tensor as ft
+    from fl_jit.kernels import registry
 
     ft.set_num_threads(given.threads)
     (kind,) = given.kind
@@ -87,25 +86,11 @@ def _here(given: argparse.Namespace) -> int:
         os.pwrite(handle, text, 0)
         os.ftruncate(handle, len(text))
 
-    asked = provider(given.library)
-    may_refuse = given.library in _INCOMPLETE
-    report = stress.run(asked, kind, given.count, given.seed, given.start, note, may_refuse)
+    library = registry.load(given.library)
+    may_refuse = given.library != "generated"
+    report = stress.run(library, kind, given.count, given.seed, given.start, note, may_refuse)
     print(report)
     return _FAILED if report.failures else 0
-
-
-def provider(name: str):
-    """The provider of a name."""
-    if name == "onednn":
-        from fl_jit.kernels import onednn
-
-        library, passed = onednn.load()
-        if library is None:
-            raise SystemExit("oneDNN is not installed: " + "; ".join(passed))
-        return onednn.OneDNN(library)
-    from fl_jit.kernels.llvm.library import GeneratedKernels
-
-    return GeneratedKernels()
 
 
 if __name__ == "__main__":

@@ -235,8 +235,8 @@ class AcmeBackend(TensorBackend):
         (batch, _, *size), (features, depth, *kernel) = x.shape, w.shape
         spread = (max(0, (n - 1) * d + 1) for n, d in zip(size, input_dilation))
         reach = ((k - 1) * d + 1 for k, d in zip(kernel, kernel_dilation))
-        room = (n + a + b - r for n, (a, b), r in zip(spread, padding, reach))
-        out = tuple(max(0, free // s + 1) for free, s in zip(room, stride))
+        spans = (n + a + b - r for n, (a, b), r in zip(spread, padding, reach))
+        out = tuple(max(0, free // s + 1) for free, s in zip(spans, stride))
         low = tuple(a for a, _ in padding)
         at = (tuple(size), depth, out, tuple(kernel), stride, low, input_dilation, kernel_dilation)
         items, weights, windows = x.numbers(), w.numbers(), layout.windows(*at)

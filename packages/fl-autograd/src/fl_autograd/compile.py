@@ -189,8 +189,8 @@ def compile_multi_output(op: Signature, rule: Rule) -> Callable[..., Any]:
     result gets a node of its own, with the same rule told which ``result`` it is; the engine adds
     them up. Other results that a joint rule keeps are operands of the first one's node, so that
     they have their history when that gradient is differentiated."""
-    asked = [] if rule.joint is None else parameter_names(rule.joint, 3)
-    kept = [name for name in asked if name.startswith("result_")]
+    parameters = [] if rule.joint is None else parameter_names(rule.joint, 3)
+    kept = [name for name in parameters if name.startswith("result_")]
     others = [f"outs[{name.removeprefix('result_')}]" for name in kept]
     made = "wrap({}, self.base, " + repr(op.name) + ")"
     each = ", ".join(["self", made.format("out"), "i", *op.names])

@@ -26,13 +26,13 @@ class PerEpoch(Generic[T]):
         self._drawn: tuple[tuple[int, int], T] | None = None
 
     def get(self, epoch: int) -> T:
-        asked = (self._seed.value, epoch)
+        key = (self._seed.value, epoch)
         drawn = self._drawn
-        if drawn is None or drawn[0] != asked:
+        if drawn is None or drawn[0] != key:
             with self._lock:
                 drawn = self._drawn
-                if drawn is None or drawn[0] != asked:
-                    drawn = (asked, self._draw(ft.Generator(mix(*asked))))
+                if drawn is None or drawn[0] != key:
+                    drawn = (key, self._draw(ft.Generator(mix(*key))))
                     self._drawn = drawn
         return drawn[1]
 

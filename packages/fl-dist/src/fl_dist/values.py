@@ -21,8 +21,8 @@ def beside(x: Tensor, value: Tensor) -> Tensor:
 
 
 def computed(found: Any) -> Any:
-    """``found``, its tensors computed: what another thread takes over is not put off in this one,
-    where it would run together with whatever else happens to be put off at that moment."""
+    """``found``, its tensors computed. Values for another thread are not deferred in this one,
+    where they would run together with its other deferred operations."""
     several = found if isinstance(found, (list, tuple)) else [found]
     ft.eval(*[x for x in several if isinstance(x, Tensor)])
     return found

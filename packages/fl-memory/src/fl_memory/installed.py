@@ -39,7 +39,7 @@ class Offer(NamedTuple):
 
 
 def offers(group: str) -> list[Offer]:
-    """The entry points of a group, in the order of ``sys.path``. Imports no provider."""
+    """The entry points of a group, in the order of ``sys.path``. Imports no implementation."""
     return list(_from_folders(group) if _are_in_folders() else _from_importlib(group))
 
 

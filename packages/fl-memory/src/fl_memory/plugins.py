@@ -1,7 +1,7 @@
 """The plug-in registry: entry points, imported on demand.
 
 ``import`` of this library never fails because of another package. Entry points are listed at first
-use, and ``load`` imports a provider. A faulty provider affects only itself; ``problems()`` lists
+use, and ``load`` imports an implementation. A faulty one affects only itself; ``problems()`` lists
 all faults. Checks before import use metadata only: the name of the group carries the contract's
 major version. A distribution may announce its minor version among the keywords of its metadata as
 ``<group>.<minor>``, for example ``keywords = ["fl.memory.v1.0"]``.
@@ -25,12 +25,12 @@ __all__ = ["Registry"]
 
 
 class Registry:
-    """The providers of one contract: built-ins, those registered by hand, those installed.
+    """The implementations of one contract: built-ins, those registered by hand, those installed.
 
-    group: entry-point group, ``fl.<contract>.v<major>``; what: one provider in words; host: the
-    contract version this process hosts; host_package: the distribution to upgrade when a provider
-    is newer; base: class (or ``"module:attr"``) each provider must derive from; builtins: names
-    that need no installed metadata. A built-in name cannot be taken over by a distribution.
+    group: entry-point group, ``fl.<contract>.v<major>``; what: one implementation in words; host:
+    the contract version this process hosts; host_package: the distribution to upgrade when an
+    implementation is newer; base: class (or ``"module:attr"``) each one must derive from; builtins:
+    names that need no installed metadata. A built-in name cannot be taken over by a distribution.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Registry:
         self._changes = 0  # of what is registered and installed
 
     def names(self) -> list[str]:
-        """Every name that ``load`` may be asked for, sorted; imports no provider."""
+        """Every name that ``load`` may be asked for, sorted; imports no implementation."""
         return sorted({*self._own, *self._offers()})
 
-    def register(self, name: str, provider: type | str, *, replace: bool = False) -> None:
+    def register(self, name: str, implementation: type | str, *, replace: bool = False) -> None:
         """Offer a class, or ``"module:attr"`` to be imported at first use, under ``name``."""
         with self._lock:
             if name in self._own and not replace:
@@ -69,7 +69,7 @@ class Registry:
                     f"{self.what} {name!r} is registered already ({self._own[name]!r}); "
                     f"choose another name or pass replace=True"
                 )
-            self._own[name] = provider
+            self._own[name] = implementation
             self._changes += 1
             self._loaded.pop(name, None)
             self._failures.pop(name, None)
@@ -96,7 +96,7 @@ class Registry:
             self._failures.clear()
 
     def load(self, name: str) -> type[Any]:
-        """The provider's class, imported, its contract negotiated.
+        """The implementation's class, imported, its contract negotiated.
 
         ``name`` is one of ``names()`` or ``"module:attr"``. Raises PluginError (unknown, offered
         twice, broken: the cause is chained) or ContractError (no version, too new, too old).
@@ -120,25 +120,27 @@ class Registry:
                     self._failures.pop(name, None)
         return found
 
-    def accept(self, provider: type) -> type[Any]:
+    def accept(self, implementation: type) -> type[Any]:
         """A class that is offered under no name, checked as ``load`` checks one. Raises as it."""
-        return self._accept(provider, f"{provider.__module__}:{provider.__qualname__}")
+        return self._accept(
+            implementation, f"{implementation.__module__}:{implementation.__qualname__}"
+        )
 
     def origin(self, name: str) -> str:
         """The distribution that offers ``name``, with its version; "" for what is built in or
-        registered by hand. Imports no provider."""
+        registered by hand. Imports no implementation."""
         return " and ".join(map(str, self.offers(name)))
 
     def offers(self, name: str | None = None) -> list[Offer]:
         """The entry points of the group that can be loaded, or those of one name: with what the
-        metadata of their distributions says. Imports no provider."""
+        metadata of their distributions says. Imports no implementation."""
         names = [name] if name is not None else self._offers()
         return [o for n in names if n not in self._own for o in self._offers().get(n, ())]
 
     def problems(self, *, load: bool = False) -> list[str]:
-        """What is wrong with installed providers, one line each.
+        """What is wrong with installed implementations, one line each.
 
-        Duplicates, other majors and failures seen so far; with ``load=True`` every provider is
+        Duplicates, other majors and failures seen so far; with ``load=True`` every one is
         imported first, so that broken ones show up as well.
         """
         lines: dict[str, str] = {}
@@ -164,11 +166,11 @@ class Registry:
 
     def _load(self, name: str) -> type:
         if name in self._own:
-            provider = self._own[name]
+            implementation = self._own[name]
             who = f"{self.what} {name!r}"
-            if isinstance(provider, str):
-                provider = self._import(provider, who)
-            return self._accept(provider, who)
+            if isinstance(implementation, str):
+                implementation = self._import(implementation, who)
+            return self._accept(implementation, who)
         found = self.offers(name)
         if len(found) > 1:
             raise PluginError(self._duplicate(name, found))
@@ -211,19 +213,19 @@ class Registry:
             ) from error
         return found
 
-    def _accept(self, provider: Any, who: str) -> type:
-        if not isinstance(provider, type):
-            raise PluginError(f"{who} is {provider!r}; it must be a class")
-        version = stated_version(provider, self.what, who)
+    def _accept(self, implementation: Any, who: str) -> type:
+        if not isinstance(implementation, type):
+            raise PluginError(f"{who} is {implementation!r}; it must be a class")
+        version = stated_version(implementation, self.what, who)
         negotiate(self.what, self.host, version, who, self.host_package)
         if isinstance(self._base, str):
             self._base = self._import(self._base, f"base class of {self.what}")
-        if self._base is not None and not issubclass(provider, self._base):  # type: ignore[arg-type]
+        if self._base is not None and not issubclass(implementation, self._base):  # type: ignore[arg-type]
             raise PluginError(
-                f"{who}: class {provider.__qualname__} does not derive from "
+                f"{who}: class {implementation.__qualname__} does not derive from "
                 f"{self._base.__qualname__}"  # type: ignore[union-attr]
             )
-        return provider
+        return implementation
 
     def _offers(self) -> dict[str, list[Offer]]:
         from fl_memory.installed import offers

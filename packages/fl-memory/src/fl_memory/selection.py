@@ -209,13 +209,13 @@ class limit:
 
 
 def _from_environment() -> MemoryManager:
-    asked = os.environ.get(ENVIRONMENT)
+    setting = os.environ.get(ENVIRONMENT)
     try:
-        manager = get(asked or DEFAULT)
+        manager = get(setting or DEFAULT)
     except PluginError as error:
-        if not asked:
+        if not setting:
             raise
-        raise PluginError(f"{ENVIRONMENT}={asked!r}: {error}") from error
+        raise PluginError(f"{ENVIRONMENT}={setting!r}: {error}") from error
     with _lock:
         if not _choices:
             _choose(((manager, None),))

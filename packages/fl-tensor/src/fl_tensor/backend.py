@@ -430,8 +430,8 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         return None
 
     def evaluate(self, values: Sequence[A]) -> None:
-        """Compute these values, if their operations were put off; as inherited, there is nothing to
-        do. A deferred backend also computes a value when its data is asked for."""
+        """Compute these values, if their operations were deferred; as inherited, there is nothing
+        to do. A deferred backend also computes a value when its data is asked for."""
         return None
 
     def is_ready(self, x: A) -> bool:

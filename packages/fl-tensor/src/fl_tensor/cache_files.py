@@ -31,9 +31,9 @@ _written: float = float("inf")  # bytes since the last look
 
 def folder() -> Path | None:
     """FL_CACHE_DIR, else ``fl`` in the user's cache directory; None for a user without a home."""
-    asked = os.environ.get("FL_CACHE_DIR")
-    if asked:
-        return Path(asked)
+    setting = os.environ.get("FL_CACHE_DIR")
+    if setting:
+        return Path(setting)
     base = os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError):
         return (Path(base) if base else Path.home() / ".cache") / "fl"

@@ -19,12 +19,12 @@ _begins_on = settings.switch(ENVIRONMENT, False)
 _on: ContextVar[bool] = ContextVar("fl_tensor_reproducible", default=_begins_on)
 
 #: Whether anybody has asked for it in this process: else no context needs to be searched.
-_asked = _begins_on
+_was_requested = _begins_on
 
 
 def is_reproducible() -> bool:
     """Whether choices are to be made by rules alone, here and now."""
-    return _asked and _on.get()
+    return _was_requested and _on.get()
 
 
 class reproducible:
@@ -40,8 +40,8 @@ class reproducible:
         self._tokens: list[Token[bool]] = []
 
     def __enter__(self) -> None:
-        global _asked
-        _asked = True
+        global _was_requested
+        _was_requested = True
         self._tokens.append(_on.set(self.on))
 
     def __exit__(self, *raised: object) -> None:

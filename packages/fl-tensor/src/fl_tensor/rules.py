@@ -288,14 +288,14 @@ def convolution(
         size, k = x[i + 2], w[i + 2]
         wide = max(size - 1, 0) * input_dilation[i] + min(size, 1)
         reach = max(k - 1, 0) * kernel_dilation[i] + 1
-        room = wide + padding[i][0] + padding[i][1] - reach
-        if room < 0:
+        span = wide + padding[i][0] + padding[i][1] - reach
+        if span < 0:
             fail(
                 op,
                 x=x,
                 w=w,
-                why=f"spatial axis {i} has {room + reach} elements after dilation and padding, the "
+                why=f"spatial axis {i} has {span + reach} elements after dilation and padding, the "
                 f"kernel reaches over {reach}",
             )
-        out.append(room // stride[i] + 1)
+        out.append(span // stride[i] + 1)
     return (x[0], w[0], *out)

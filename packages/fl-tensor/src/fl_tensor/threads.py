@@ -40,9 +40,9 @@ _chosen: int | None = None
 
 def _default() -> int:
     # As OpenMP counts: the first of its numbers (the outer level), else the processors we may use.
-    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if asked.isdigit() and int(asked) > 0:
-        return min(int(asked), MOST)
+    setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if setting.isdigit() and int(setting) > 0:
+        return min(int(setting), MOST)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -9,14 +9,15 @@ from typing import Any
 
 from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import target
+from fl_jit.kernels.library import KernelLibrary
 from fl_tensor.extend import cache_files, threads
 
 #: The legend of ``--choices``.
 LEGEND = """\
 A line is a problem (dtype[shape]:strides of its operands), the kernel that was chosen, and the time
-of each that was tried. Of generated ones: rule, what the rule of thumb says; 14x2, tiles of 14 rows
-by 2 vectors. oneDNN: matmul, sgemm, ... are ways that it offers. An epilogue, elementwise work on
-the result, is named by 8 digits of its digest."""
+of each that was tried. Of generated kernels, rule is the choice of the heuristic, and 14x2 has
+tiles of 14 rows by 2 vectors. An epilogue, elementwise work on the result, is named by 8 digits of
+its digest."""
 
 
 def main(arguments: list[str]) -> int:
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> int:
     )
     given = parser.parse_args(arguments)
     if given.choices:
-        found = "\n".join(filter(None, (each.choices() for each in registry.found()[0])))
+        found = "\n".join(filter(None, (each.choices() for each in _libraries())))
         print(f"{found}\n\n{LEGEND}" if found else "nothing was measured yet")
         return 0
     figures = collect()
@@ -42,13 +43,16 @@ def main(arguments: list[str]) -> int:
 
 def collect() -> dict[str, Any]:
     """All figures, ready for JSON: the kernel libraries in the order in which they are tried, the
-    ``passed_over`` libraries with reasons, the ``processor``, the ``cache``, and the pools of
+    ``unused`` ones that are installed, the ``processor``, the ``cache``, and the pools of
     ``threads``."""
-    found, passed = registry.found()
+    names = registry.requested()
+    unused = {name: by for name, by in registry.available().items() if name not in names}
     machine = target.host()
     return {
-        "kernel_libraries": [{"name": each.name, "report": dict(each.report())} for each in found],
-        "passed_over": list(passed),
+        "kernel_libraries": [
+            {"name": each.name, "report": dict(each.report())} for each in _libraries()
+        ],
+        "unused": unused,
         "processor": {"name": machine.cpu, "vector_bits": machine.vector_bits},
         "cache": cache_files.state(),
         "threads": {
@@ -56,6 +60,10 @@ def collect() -> dict[str, Any]:
             "pools": {pool.name: pool.state() for pool in threads.pools()},
         },
     }
+
+
+def _libraries() -> list[KernelLibrary]:
+    return [registry.load(name) for name in registry.requested()]
 
 
 def _page(figures: dict[str, Any]) -> list[str]:
@@ -68,7 +76,10 @@ def _page(figures: dict[str, Any]) -> list[str]:
     for each in figures["kernel_libraries"]:
         page += [f"  {each['name']}"]
         page += [f"    {name:<12} {value}" for name, value in each["report"].items()]
-    page += [f"  {'passed over':<14} {reason}" for reason in figures["passed_over"]]
+    page += [
+        f"  {name} of {by}: not named by {registry.ENVIRONMENT}"
+        for name, by in figures["unused"].items()
+    ]
     page += [
         f"Kernels and tuning choices are kept in {figures['cache']}",
         f"Threads of an operation: {running['per_operation']}",

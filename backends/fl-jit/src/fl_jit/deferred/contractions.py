@@ -21,6 +21,12 @@ def _pairs(padding: Padding) -> Padding:
     return tuple([(low, high) for low, high in padding])
 
 
+def _conv_settings(
+    stride: Shape, padding: Padding, input_dilation: Shape, kernel_dilation: Shape, groups: int
+) -> tuple[Any, ...]:
+    return tuple(stride), _pairs(padding), tuple(input_dilation), tuple(kernel_dilation), groups
+
+
 class DeferredContractions(DeferredBackend):
     """Operations whose result elements are reductions over several input elements."""
 
@@ -36,44 +42,34 @@ class DeferredContractions(DeferredBackend):
     ) -> Value:
         if x.dtype in dtypes.HALF or not self._should_defer(x, state, weight):
             return super().recurrent(x, state, weight, bias, cell, lengths, reverse)
-        _, kept = check_recurrent(x, state, weight, bias, cell, lengths)
+        _, steps = check_recurrent(x, state, weight, bias, cell, lengths)
         operands = (x, state, weight) if bias is None else (x, state, weight, bias)
-        rest = cell, None if lengths is None else tuple(lengths), bool(reverse)
-        shape = (kept, *x.shape[:2], state.shape[2])
-        return self._pending.record("recurrent", operands, rest, shape, x.dtype)
+        settings = cell, None if lengths is None else tuple(lengths), bool(reverse)
+        shape = (steps, *x.shape[:2], state.shape[2])
+        return self._pending.record("recurrent", operands, settings, shape, x.dtype)
 
     @defer("x")
-    def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
-        return self._pool("max_pool", x, (tuple(window), tuple(stride), _pairs(padding)))
+    def max_pool(self, x: Value, *settings: Any) -> Value:
+        return self._pool("max_pool", x, *settings)
 
     @defer("x")
-    def avg_pool(
-        self,
-        x: Value,
-        window: Shape,
-        stride: Shape,
-        padding: Padding,
-        count_include_pad: bool = True,
+    def avg_pool(self, x: Value, *settings: Any) -> Value:
+        return self._pool("avg_pool", x, *settings)
+
+    def _pool(
+        self, op: str, x: Value, window: Shape, stride: Shape, padding: Padding, *more: Any
     ) -> Value:
-        rest = tuple(window), tuple(stride), _pairs(padding), count_include_pad
-        return self._pool("avg_pool", x, rest)
-
-    def _pool(self, op: str, x: Value, rest: tuple[Any, ...]) -> Value:
-        shape = (*x.shape[:2], *pool_output_sizes(op, x.shape, *rest[:3]))
-        return self._pending.record(op, (x,), rest, shape, x.dtype)
+        settings = tuple(window), tuple(stride), _pairs(padding)
+        shape = (*x.shape[:2], *pool_output_sizes(op, x.shape, *settings))
+        return self._pending.record(op, (x,), (*settings, *more), shape, x.dtype)
 
     @defer("gradient", "x")
     def max_pool_gradient(
-        self,
-        gradient: Value,
-        x: Value,
-        window: Shape,
-        stride: Shape,
-        padding: Padding,
+        self, gradient: Value, x: Value, window: Shape, stride: Shape, padding: Padding
     ) -> Value:
-        rest = tuple(window), tuple(stride), _pairs(padding)
-        check_pool_gradient("max_pool_gradient", gradient, x.shape, *rest)
-        return self._pending.record("max_pool_gradient", (gradient, x), rest, x.shape, x.dtype)
+        settings = tuple(window), tuple(stride), _pairs(padding)
+        check_pool_gradient("max_pool_gradient", gradient, x.shape, *settings)
+        return self._pending.record("max_pool_gradient", (gradient, x), settings, x.shape, x.dtype)
 
     @defer("gradient")
     def avg_pool_gradient(
@@ -83,13 +79,12 @@ class DeferredContractions(DeferredBackend):
         window: Shape,
         stride: Shape,
         padding: Padding,
-        count_include_pad: bool = True,
+        *more: Any,
     ) -> Value:
-        rest = tuple(shape), tuple(window), tuple(stride), _pairs(padding)
-        check_pool_gradient("avg_pool_gradient", gradient, *rest)
-        parameters = (*rest, count_include_pad)
-        record = self._pending.record
-        return record("avg_pool_gradient", (gradient,), parameters, rest[0], gradient.dtype)
+        settings = tuple(shape), tuple(window), tuple(stride), _pairs(padding)
+        check_pool_gradient("avg_pool_gradient", gradient, *settings)
+        settings, record = (*settings, *more), self._pending.record
+        return record("avg_pool_gradient", (gradient,), settings, settings[0], gradient.dtype)
 
     @defer("x", "y")
     def matmul(self, x: Value, y: Value) -> Value:
@@ -97,61 +92,31 @@ class DeferredContractions(DeferredBackend):
         return self._pending.record("matmul", (x, y), (), shape, x.dtype)
 
     @defer("x", "w")
-    def conv(
-        self,
-        x: Value,
-        w: Value,
-        stride: tuple[int, ...],
-        padding: tuple[tuple[int, int], ...],
-        input_dilation: tuple[int, ...],
-        kernel_dilation: tuple[int, ...],
-        groups: int = 1,
-    ) -> Value:
-        rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
-        rest += tuple(kernel_dilation), groups
-        shape = rules.conv(x, w, *rest).shape
-        return self._pending.record("conv", (x, w), rest, shape, x.dtype)
+    def conv(self, x: Value, w: Value, *settings: Any) -> Value:
+        settings = _conv_settings(*settings)
+        shape = rules.conv(x, w, *settings).shape
+        return self._pending.record("conv", (x, w), settings, shape, x.dtype)
 
     @defer("gradient", "w")
-    def conv_data_gradient(
-        self,
-        gradient: Value,
-        w: Value,
-        shape: Shape,
-        stride: Shape,
-        padding: Padding,
-        input_dilation: Shape,
-        kernel_dilation: Shape,
-        groups: int = 1,
-    ) -> Value:
-        rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
-        rest += tuple(kernel_dilation), groups
-        if max(input_dilation) > 1:  # a strided convolution; no kernel library supports it
-            return DerivedOps.conv_data_gradient(self, gradient, w, shape, *rest)
-        check_conv_gradient("conv_data_gradient", gradient.shape, shape, w.shape, *rest)
-        operands, parameters = (gradient, w), (tuple(shape), *rest)
-        return self._pending.record(
-            "conv_data_gradient", operands, parameters, tuple(shape), gradient.dtype
-        )
+    def conv_data_gradient(self, gradient: Value, w: Value, shape: Shape, *settings: Any) -> Value:
+        settings = _conv_settings(*settings)
+        if max(settings[2]) > 1:  # input dilation, which no kernel library supports
+            return DerivedOps.conv_data_gradient(self, gradient, w, shape, *settings)
+        check_conv_gradient("conv_data_gradient", gradient.shape, shape, w.shape, *settings)
+        return self._conv_gradient("conv_data_gradient", gradient, w, shape, settings)
 
     @defer("gradient", "x")
     def conv_weight_gradient(
-        self,
-        gradient: Value,
-        x: Value,
-        shape: Shape,
-        stride: Shape,
-        padding: Padding,
-        input_dilation: Shape,
-        kernel_dilation: Shape,
-        groups: int = 1,
+        self, gradient: Value, x: Value, shape: Shape, *settings: Any
     ) -> Value:
-        rest: Any = tuple(stride), _pairs(padding), tuple(input_dilation)
-        rest += tuple(kernel_dilation), groups
-        if max(input_dilation) > 1:
-            return DerivedOps.conv_weight_gradient(self, gradient, x, shape, *rest)
-        check_conv_gradient("conv_weight_gradient", gradient.shape, x.shape, shape, *rest)
-        operands, parameters = (gradient, x), (tuple(shape), *rest)
-        return self._pending.record(
-            "conv_weight_gradient", operands, parameters, tuple(shape), gradient.dtype
-        )
+        settings = _conv_settings(*settings)
+        if max(settings[2]) > 1:
+            return DerivedOps.conv_weight_gradient(self, gradient, x, shape, *settings)
+        check_conv_gradient("conv_weight_gradient", gradient.shape, x.shape, shape, *settings)
+        return self._conv_gradient("conv_weight_gradient", gradient, x, shape, settings)
+
+    def _conv_gradient(
+        self, op: str, gradient: Value, y: Value, shape: Shape, settings: tuple[Any, ...]
+    ) -> Value:
+        shape = tuple(shape)
+        return self._pending.record(op, (gradient, y), (shape, *settings), shape, gradient.dtype)

@@ -11,19 +11,22 @@ from typing import Any
 
 from fl_jit.deferred.fast_paths import COMPUTED
 from fl_jit.eager.backend import EagerBackend
-from fl_jit.eager.prepacked import storage_of
 from fl_jit.extensions.operations import Operation, Parameters
 from fl_jit.planning.deferral_policy import DeferralPolicy
 from fl_jit.planning.plan_cache import PlanCache
 from fl_jit.steps.interpret import interpret
-from fl_jit.traces.lazy import Lazy, Trace
-from fl_tensor import Device
+from fl_jit.traces.lazy import Lazy, Trace, computed
+from fl_jit.traces.prepacked import PrepackedArray
+from fl_tensor import Device, DType
 from fl_tensor.extend import Shape, settings
 from fl_tensor.extend.numpy import Number, NumpyAdapter
 
 Value = NumpyAdapter
 #: Below it an operation costs less than recording it saves.
 _MIN_SIZE = 8192
+#: Arrays of others with at least this many elements become values that can be prepacked. Packing
+#: of smaller weights takes no noticeable time.
+_MIN_PREPACKABLE = 1024
 
 
 class DeferredBackend(EagerBackend):
@@ -61,7 +64,24 @@ class DeferredBackend(EagerBackend):
 
     def is_ready(self, x: Value) -> bool:
         """Whether ``x`` has been computed."""
-        return x.__class__ is not Lazy or x.trace is None
+        return x.__class__ is not Lazy or x.trace is None or x.trace.__class__ is PrepackedArray
+
+    def from_host(
+        self,
+        data: memoryview,
+        shape: Shape,
+        dtype: DType,
+        device: Device,
+        blocking: bool = True,
+    ) -> Value:
+        made = super().from_host(data, shape, dtype, device, blocking)
+        return made if math.prod(shape) < _MIN_PREPACKABLE else computed(made.array, dtype)
+
+    def from_dlpack(self, source: Any, device: Device) -> Value | None:
+        made = super().from_dlpack(source, device)
+        if made is None or made.array.size < _MIN_PREPACKABLE:
+            return made
+        return computed(made.array, made.dtype)
 
     @property
     def _pending(self) -> Trace:
@@ -72,49 +92,47 @@ class DeferredBackend(EagerBackend):
             self._threads.trace = Trace(self._execute, self._interpret)
             return self._threads.trace
 
-    def _execute(self, trace: Trace, seen: list[bool]) -> None:
-        self.plans.execute(trace, seen)
+    def _execute(self, trace: Trace, live: list[bool]) -> None:
+        self.plans.execute(trace, live)
 
-    def _interpret(self, part: Any, seen: list[bool]) -> None:
-        interpret(self.plans.eager, part, seen)
+    def _interpret(self, trace: Any, live: list[bool]) -> None:
+        interpret(self.plans.eager, trace, live)
 
     def _should_defer(self, *operands: Any) -> bool:
         # Whether to defer an operation: an operand is itself deferred, or is large.
         largest = 0
         for x in operands:
             kind = x.__class__
-            if kind is Lazy:
-                if x.trace is not None:
-                    return True
-                size = x.array.size
-            elif kind is NumpyAdapter:
-                size = x.array.size
-            elif kind is Number:
+            if kind is Number:
                 continue
+            if kind is Lazy and (trace := x.trace) is not None:
+                if trace.__class__ is not PrepackedArray:
+                    return True
+                size = trace.size
             else:
-                size = storage_of(x).size
+                size = x.array.size
             if size > largest:
                 largest = size
         return largest >= self.smallest and self.policy.records(largest)
 
-    def _makes(self, shape: Shape) -> bool:
+    def _should_defer_creation(self, shape: Shape) -> bool:
         # Whether to defer an operation without operands.
         size = math.prod(shape)
         return size >= self.smallest and bool(shape) and self.policy.records(size)
 
-    def _keep_whole(
+    def _record_operation(
         self, operation: Operation, operands: Sequence[Value], parameters: Parameters
     ) -> Value | None:
         """Defer a registered operation as one call. None where its composition is to run."""
         if not self._should_defer(*operands):
             return None
-        found = operation.result(operands, parameters)
-        if found is None:
+        result = operation.result(operands, parameters)
+        if result is None:
             return None
-        return self._pending.record(operation.name, tuple(operands), parameters, *found)
+        return self._pending.record(operation.name, tuple(operands), parameters, *result)
 
 
-_PUT_OFF = """\
+_DEFERRED_METHOD = """\
 def {name}({parameters}):
     if {few} or not self._should_defer({operands}):
         return eager({arguments})
@@ -124,23 +142,23 @@ def {name}({parameters}):
 
 def defer(*operands: str, name: str = "") -> Callable[[Callable[..., Value]], Any]:
     """A decorator that defers the operation ``name`` of the decorated method. The method is called
-    where one of ``operands`` is large or itself deferred. Otherwise the eager backend's method is
-    called. The check of small operands is inlined: a call would take a tenth of the time of
-    ``x.T``."""
+    with all arguments, by position, where one of ``operands`` is large or itself deferred.
+    Otherwise the eager backend's method is called, which has the parameters. The check of small
+    operands is inlined: a call would take a tenth of the time of ``x.T``."""
 
     def decorate(record: Callable[..., Value]) -> Any:
         operation = name or record.__name__
-        given = inspect.signature(record).parameters.values()
+        eager = getattr(EagerBackend, operation)
+        signature = inspect.signature(eager).parameters.values()
         computed = "({0}.__class__ in COMPUTED or getattr({0}, 'trace', None) is None)"
         small = computed + " and {0}.array.size < self.smallest"
-        source = _PUT_OFF.format(
+        source = _DEFERRED_METHOD.format(
             name=operation,
-            parameters=", ".join(str(p.replace(annotation=p.empty)) for p in given),
+            parameters=", ".join(str(p.replace(annotation=p.empty)) for p in signature),
             few=" and ".join(small.format(x) for x in operands),
             operands=", ".join(operands),
-            arguments=", ".join(p.name for p in given),
+            arguments=", ".join(p.name for p in signature),
         )
-        eager = getattr(EagerBackend, operation)
         scope = {"eager": eager, "record": record, "COMPUTED": COMPUTED, "__name__": __name__}
         exec(compile(source, f"<JitBackend.{operation}>", "exec"), scope)
         return functools.update_wrapper(scope[operation], eager)

@@ -30,13 +30,12 @@ from fl_tensor.extend.numpy import (
 Value = NumpyAdapter
 
 #: Classes of values that are computed. Other classes have a ``trace``, which names what they wait
-#: for. The exception: another thread may restore their plain class at that moment
-#: (``prepacked.py``).
+#: for.
 COMPUTED = frozenset((NumpyAdapter, Number))
 
-_new, _ndarray, _quietly = object.__new__, np.ndarray, errstate.run
+_new, _ndarray, _without_warnings = object.__new__, np.ndarray, errstate.run
 #: Bytes below which a test for equal shapes costs more than it saves.
-_LITTLE = 4096
+_COMPARE_SHAPES_FROM = 4096
 
 
 def unary(eager: Any, deferred: Callable[[Any, Value], Value]) -> Any:
@@ -46,7 +45,7 @@ def unary(eager: Any, deferred: Callable[[Any, Value], Value]) -> Any:
         return deferred
 
     def operation(self: Any, x: Any) -> Value:
-        if x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None:
+        if x.__class__ not in COMPUTED and x.trace is not None:
             return deferred(self, x)
         a = x.array
         nbytes = a.nbytes
@@ -60,15 +59,15 @@ def unary(eager: Any, deferred: Callable[[Any, Value], Value]) -> Any:
             out = memory.empty(a.shape, a.dtype)
             return NumpyAdapter(errstate.writing(nbytes)(ufunc, a, out=out), x.dtype)
         try:
-            found: Any = _quietly(ufunc, a)
+            value: Any = _without_warnings(ufunc, a)
         except RuntimeError:
-            found = errstate.waiting(ufunc, a)
-        if found.__class__ is not _ndarray:
-            return adapt(found, x.dtype)
-        made = _new(NumpyAdapter)
-        made.array = found
-        made.dtype = x.dtype
-        return made
+            value = errstate.waiting(ufunc, a)
+        if value.__class__ is not _ndarray:
+            return adapt(value, x.dtype)
+        adapter = _new(NumpyAdapter)
+        adapter.array = value
+        adapter.dtype = x.dtype
+        return adapter
 
     return operation
 
@@ -83,21 +82,21 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
     def operation(self: Any, x: Any, y: Any) -> Value:
         if scalar and type(x) is Number is type(y) and selection.always_small > 8:
             try:
-                found: Any = _quietly(scalar, x.number, y.number)
+                value: Any = _without_warnings(scalar, x.number, y.number)
             except RuntimeError:
-                found = errstate.waiting(scalar, x.number, y.number)
+                value = errstate.waiting(scalar, x.number, y.number)
             number = _new(Number)
-            number.number = found
+            number.number = value
             number.dtype = x.dtype
             return number
-        if (x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None) or (
-            y.__class__ not in COMPUTED and getattr(y, "trace", None) is not None
+        if (x.__class__ not in COMPUTED and x.trace is not None) or (
+            y.__class__ not in COMPUTED and y.trace is not None
         ):
             return deferred(self, x, y)
         a, b = x.array, y.array
         dtype = result or x.dtype
         nbytes, shape = a.nbytes * b.size, None  # an upper bound: broadcasting makes no more
-        if nbytes >= _LITTLE and a.shape == b.shape:
+        if nbytes >= _COMPARE_SHAPES_FROM and a.shape == b.shape:
             nbytes, shape = a.nbytes, a.shape
         if nbytes >= self.smallest:
             size, other_size, policy = a.size, b.size, self.policy
@@ -111,15 +110,15 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
             out = memory.empty(shape or np.broadcast(a, b).shape, TO_NUMPY[dtype])
             return NumpyAdapter(errstate.writing(out.nbytes)(ufunc, a, b, out=out), dtype)
         try:
-            found = _quietly(ufunc, a, b)
+            value = _without_warnings(ufunc, a, b)
         except RuntimeError:
-            found = errstate.waiting(ufunc, a, b)
-        if found.__class__ is not _ndarray:
-            return adapt(found, dtype)
-        made = _new(NumpyAdapter)
-        made.array = found
-        made.dtype = dtype
-        return made
+            value = errstate.waiting(ufunc, a, b)
+        if value.__class__ is not _ndarray:
+            return adapt(value, dtype)
+        adapter = _new(NumpyAdapter)
+        adapter.array = value
+        adapter.dtype = dtype
+        return adapter
 
     return operation
 
@@ -128,37 +127,37 @@ def reshape(deferred: Callable[..., Value]) -> Any:
     """For ``reshape``."""
 
     def reshape(self: Any, x: Any, shape: tuple[int, ...]) -> Value:
-        if x.__class__ not in COMPUTED and getattr(x, "trace", None) is not None:
+        if x.__class__ not in COMPUTED and x.trace is not None:
             return deferred(self, x, shape)
         array = x.array
         if array.size >= self.smallest:
             return deferred(self, x, shape)
         if not array.flags.c_contiguous:  # reshape may copy
             return NumpyBackend.reshape(self, x, shape)
-        made = _new(NumpyAdapter)
-        made.array = array.reshape(shape)
-        made.dtype = x.dtype
-        return made
+        adapter = _new(NumpyAdapter)
+        adapter.array = array.reshape(shape)
+        adapter.dtype = x.dtype
+        return adapter
 
     return reshape
 
 
 def slice(deferred: Callable[..., Value]) -> Any:
-    """For ``slice``. A slice of an array that was never deferred is a view, whatever its size."""
+    """For ``slice``. A slice of a computed array is a view, whatever its size."""
 
     def slice(
         self: Any, x: Any, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if x.__class__ is not NumpyAdapter:
+        if x.__class__ not in COMPUTED and x.trace is not None:
             return deferred(self, x, starts, sizes, steps)
         if not starts:
             return x
         array = x.array[slice_index(starts, sizes, steps)]
         if array.shape != sizes or min(starts) < 0:
             rules.slice(x, starts, sizes, steps)  # raises the error of the range
-        made = _new(NumpyAdapter)
-        made.array = array
-        made.dtype = x.dtype
-        return made
+        adapter = _new(NumpyAdapter)
+        adapter.array = array
+        adapter.dtype = x.dtype
+        return adapter
 
     return slice

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fl_jit.deferred import fast_paths
 from fl_jit.deferred.deferral import DeferredBackend, Value, defer
 from fl_jit.traces.cache_keys import exact
-from fl_jit.traces.lazy import Lazy, Stream
+from fl_jit.traces.lazy import Stream
 from fl_tensor import CPU, Device, dtypes, rules
 from fl_tensor.dtypes import DType
 from fl_tensor.extend import Scalar
@@ -23,13 +23,13 @@ class DeferredShapeOps(DeferredBackend):
     # creation
 
     def full(self, shape: tuple[int, ...], value: Scalar, dtype: DType, device: Device) -> Value:
-        if math.prod(shape) < self.smallest or not self._makes(shape):
+        if math.prod(shape) < self.smallest or not self._should_defer_creation(shape):
             return NumpyBackend.full(self, shape, value, dtype, device)
-        one = NumpyBackend.full(self, (), value, dtype, device)
-        return self._pending.record("full", (one,), (), tuple(shape), dtype)
+        scalar = NumpyBackend.full(self, (), value, dtype, device)
+        return self._pending.record("full", (scalar,), (), tuple(shape), dtype)
 
     def random_bits(self, seed: int, offset: int, shape: tuple[int, ...], device: Device) -> Value:
-        if not self._makes(shape):
+        if not self._should_defer_creation(shape):
             return NumpyBackend.random_bits(self, seed, offset, shape, device)
         stream = Stream(seed, offset)
         return self._pending.record("random_bits", (stream,), (), tuple(shape), dtypes.int32)
@@ -77,8 +77,8 @@ class DeferredShapeOps(DeferredBackend):
     def slice(
         self, x: Value, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]
     ) -> Value:
-        if (x.__class__ is Lazy and x.trace is None) or not self._should_defer(x):
-            return _slice(self, x, starts, sizes, steps)  # a view: its start is data
+        if not self._should_defer(x):
+            return _slice(self, x, starts, sizes, steps)
         shape = rules.slice(x, starts, sizes, steps).shape
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
         return self._pending.record("slice", (x,), parameters, shape, x.dtype)
@@ -99,11 +99,12 @@ class DeferredShapeOps(DeferredBackend):
         donate: bool = False,
     ) -> Value:
         rules.scatter(x, indices, updates, axis, mode)
-        there = x.__class__ is not Lazy or x.trace is None
-        given = donate and there and x.array.size >= self.smallest  # a small table is cheap to copy
-        if given or not self._should_defer(x, updates):
+        is_ready = self.is_ready(x)
+        # A small table is cheap to copy.
+        is_donated = donate and is_ready and x.array.size >= self.smallest
+        if is_donated or not self._should_defer(x, updates):
             if donate:
-                self._finish_with(x)
+                self._run_readers(x)
             in_place = donate and is_sole_owner(x)
             return self.scattered(x, indices, updates, axis, mode, in_place)
         self._check_indices("scatter", x, indices, axis)
@@ -119,18 +120,17 @@ class DeferredShapeOps(DeferredBackend):
         donate: bool = False,
     ) -> Value:
         rules.slice(x, starts, updates.shape, steps)
-        there = x.__class__ is not Lazy or x.trace is None
-        if not there or (not donate and self._should_defer(updates)):
+        if not self.is_ready(x) or (not donate and self._should_defer(updates)):
             # The starts are operands: a loop over positions is one structure.
             begin = [super(DeferredShapeOps, self).full((), s, dtypes.int64, CPU) for s in starts]
             record, operands = self._pending.record, (x, updates, *begin)
             return record("slice_update", operands, (tuple(steps),), x.shape, x.dtype)
         if donate:
-            self._finish_with(x)
+            self._run_readers(x)
         in_place = donate and is_sole_owner(x)
         return self.slice_updated(x, starts, steps, updates, in_place)
 
-    def _finish_with(self, x: Value) -> None:
+    def _run_readers(self, x: Value) -> None:
         # Readers of a large array run before the array is overwritten, which avoids a copy.
         if x.array.size >= self.smallest and self._pending.reads(x):
             self._pending.run()
@@ -138,6 +138,6 @@ class DeferredShapeOps(DeferredBackend):
     def _check_indices(self, op: str, x: Value, indices: Value, axis: int) -> None:
         # Checks that depend on data run before the call is deferred. The traceback then points to
         # the user's call, and not to the line that reads the result.
-        found = indices.array
-        if found.size and (found.min() < 0 or found.max() >= x.shape[axis]):
+        positions = indices.array
+        if positions.size and (positions.min() < 0 or positions.max() >= x.shape[axis]):
             raise IndexError(f"[{op}] x {x.shape}: an index is out of range for axis {axis}")

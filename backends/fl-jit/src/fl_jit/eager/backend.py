@@ -1,6 +1,6 @@
 """``EagerBackend``: the eager execution path of ``jit``.
 
-It computes with NumPy. Large GEMMs, convolutions and pooling go to the kernel library
+It computes with NumPy. Large GEMMs and convolutions go to the kernel library
 (``fl_jit.kernels``).
 """
 
@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fl_jit.eager import conv_dispatch, gemm_dispatch, pool_dispatch
+from fl_jit.eager.kernel_calls import ConvParameters
+from fl_jit.eager.kernel_dispatch import dispatch, is_large
 from fl_jit.kernels import registry
 from fl_tensor.dtypes import HALF
 from fl_tensor.extend import Shape
 from fl_tensor.extend.numpy import NumpyAdapter, NumpyBackend, errstate, memory
-from fl_tensor.extend.rules import check_pool_gradient, pool_output_sizes
+from fl_tensor.extend.rules import check_conv_gradient
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Value = NumpyAdapter
@@ -33,9 +34,7 @@ class EagerBackend(NumpyBackend):
             self.small_matmul = 0
 
     def large_matmul(self, x: Value, y: Value, shape: Shape) -> Array:
-        out = gemm_dispatch.matmul(x.array, y.array, shape)
-        if out is None and x.dtype in HALF:
-            out = gemm_dispatch.matmul(_float32(x), _float32(y), shape)
+        out = _dispatched("matmul", x, y, shape)
         return super().large_matmul(x, y, shape) if out is None else out
 
     def convolved(
@@ -49,11 +48,9 @@ class EagerBackend(NumpyBackend):
         groups: int,
         shape: Shape,
     ) -> Array:
-        rest = (stride, padding, input_dilation, kernel_dilation, groups, shape)
-        out = conv_dispatch.convolve(x.array, w.array, *rest)
-        if out is None and x.dtype in HALF:
-            out = conv_dispatch.convolve(_float32(x), _float32(w), *rest)
-        return super().convolved(x, w, *rest) if out is None else out
+        rest = ConvParameters(stride, padding, input_dilation, kernel_dilation, groups)
+        out = _dispatched("conv", x, w, shape, rest)
+        return super().convolved(x, w, *rest, shape) if out is None else out
 
     @errstate.quiet
     def conv_data_gradient(
@@ -67,10 +64,8 @@ class EagerBackend(NumpyBackend):
         kernel_dilation: Shape,
         groups: int = 1,
     ) -> Value:
-        rest = (stride, padding, input_dilation, kernel_dilation, groups)
-        out = conv_dispatch.data_gradient(gradient.array, w.array, shape, *rest)
-        if out is None and gradient.dtype in HALF:
-            out = conv_dispatch.data_gradient(_float32(gradient), _float32(w), shape, *rest)
+        rest = ConvParameters(stride, padding, input_dilation, kernel_dilation, groups)
+        out = _dispatched("conv_data_gradient", gradient, w, shape, rest)
         if out is None:
             return super().conv_data_gradient(gradient, w, shape, *rest)
         return NumpyAdapter(_rounded(out, gradient), gradient.dtype)
@@ -87,68 +82,27 @@ class EagerBackend(NumpyBackend):
         kernel_dilation: Shape,
         groups: int = 1,
     ) -> Value:
-        rest = (stride, padding, input_dilation, kernel_dilation, groups)
-        out = conv_dispatch.weight_gradient(gradient.array, x.array, shape, *rest)
-        if out is None and x.dtype in HALF:
-            out = conv_dispatch.weight_gradient(_float32(gradient), _float32(x), shape, *rest)
+        rest = ConvParameters(stride, padding, input_dilation, kernel_dilation, groups)
+        out = _dispatched("conv_weight_gradient", gradient, x, shape, rest)
         if out is None:
             return super().conv_weight_gradient(gradient, x, shape, *rest)
         return NumpyAdapter(_rounded(out, x), x.dtype)
 
-    def max_pool(self, x: Value, window: Shape, stride: Shape, padding: Padding) -> Value:
-        rest = (window, stride, padding)
-        shape = (*x.shape[:2], *pool_output_sizes("max_pool", x.shape, *rest))
-        out = pool_dispatch.pool(x.array, shape, pool_dispatch.maximum(*rest))
-        if out is None:
-            return super().max_pool(x, *rest)
-        return NumpyAdapter(out, x.dtype)
 
-    def avg_pool(
-        self,
-        x: Value,
-        window: Shape,
-        stride: Shape,
-        padding: Padding,
-        count_include_pad: bool = True,
-    ) -> Value:
-        shape = (*x.shape[:2], *pool_output_sizes("avg_pool", x.shape, window, stride, padding))
-        rest = (window, stride, padding, count_include_pad)
-        out = pool_dispatch.pool(x.array, shape, pool_dispatch.mean(*rest))
-        if out is None:
-            return super().avg_pool(x, *rest)
-        return NumpyAdapter(out, x.dtype)
-
-    def max_pool_gradient(
-        self,
-        gradient: Value,
-        x: Value,
-        window: Shape,
-        stride: Shape,
-        padding: Padding,
-    ) -> Value:
-        rest = (window, stride, padding)
-        check_pool_gradient("max_pool_gradient", gradient, x.shape, *rest)
-        out = pool_dispatch.maximum_gradient(gradient.array, x.array, pool_dispatch.maximum(*rest))
-        if out is None:
-            return super().max_pool_gradient(gradient, x, *rest)
-        return NumpyAdapter(out, x.dtype)
-
-    def avg_pool_gradient(
-        self,
-        gradient: Value,
-        shape: Shape,
-        window: Shape,
-        stride: Shape,
-        padding: Padding,
-        count_include_pad: bool = True,
-    ) -> Value:
-        rest = (window, stride, padding)
-        check_pool_gradient("avg_pool_gradient", gradient, shape, *rest)
-        windows = pool_dispatch.mean(*rest, count_include_pad)
-        out = pool_dispatch.mean_gradient(gradient.array, shape, windows)
-        if out is None:
-            return super().avg_pool_gradient(gradient, shape, *rest, count_include_pad)
-        return NumpyAdapter(out, gradient.dtype)
+def _dispatched(
+    op: str, x: Value, y: Value, shape: Shape, parameters: ConvParameters | None = None
+) -> Array | None:
+    # The result by a kernel library: in the dtype of the operands, or for half precision in
+    # float32. Raises ShapeError where a gradient has another shape than its convolution.
+    if not is_large(op, x.shape, y.shape, shape, x.dtype):
+        return None
+    if parameters is not None and op != "conv":
+        image, w = (shape, y.shape) if op == "conv_data_gradient" else (y.shape, shape)
+        check_conv_gradient(op, x.shape, image, w, *parameters)
+    out = dispatch(op, x.array, y.array, shape, parameters)
+    if out is None and x.dtype in HALF:
+        out = dispatch(op, _float32(x), _float32(y), shape, parameters)
+    return out
 
 
 def _float32(x: Value) -> Array:

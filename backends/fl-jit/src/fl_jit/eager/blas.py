@@ -34,9 +34,9 @@ def import_numpy() -> None:
     """Import NumPy, if it is not imported yet, with sleeping workers where a kernel library needs
     them."""
     global _asleep
-    asked = os.environ.get(TIMEOUT)
-    if asked is not None or "numpy" in sys.modules or registry.active_library() is None:
-        _asleep = asked is not None and asked.isdigit() and int(asked) <= 2 * _SHORT
+    setting = os.environ.get(TIMEOUT)
+    if setting is not None or "numpy" in sys.modules or not registry.requested():
+        _asleep = setting is not None and setting.isdigit() and int(setting) <= 2 * _SHORT
     else:
         os.environ[TIMEOUT] = str(_SHORT)
         try:

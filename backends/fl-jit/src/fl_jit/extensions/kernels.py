@@ -120,18 +120,18 @@ def _forms(space: Shape, rows: int, shape: Shape) -> list[tuple[str, Shape]]:
     # The forms that a result of that shape can have, and its strides over the space.
     count, outer = math.prod(shape), space[: len(space) - rows]
     row = space[len(space) - rows :]
-    found = []
+    forms = []
     if count == math.prod(space):
-        found.append(("full", layout.contiguous(space)))
+        forms.append(("full", layout.contiguous(space)))
     if rows and count == math.prod(outer):
-        found.append(("row", layout.contiguous(outer) + (0,) * rows))
+        forms.append(("row", layout.contiguous(outer) + (0,) * rows))
     if rows and count == math.prod(row):
-        found.append(("column", (0,) * len(outer) + layout.contiguous(row)))
+        forms.append(("column", (0,) * len(outer) + layout.contiguous(row)))
     if count == 1:
-        found.append(("all", (0,) * len(space)))
-    if not found:
+        forms.append(("all", (0,) * len(space)))
+    if not forms:
         raise ProgramError(f"[program] a result of shape {shape} over operands of shape {space}")
-    return found
+    return forms
 
 
 class Kernels:
@@ -139,55 +139,55 @@ class Kernels:
 
     def __init__(
         self,
-        makers: Mapping[str, tuple[KernelFactory, ...]] | None = None,
-        inside: Mapping[str, elementwise] | None = None,
+        factories: Mapping[str, tuple[KernelFactory, ...]] | None = None,
+        fused: Mapping[str, elementwise] | None = None,
     ) -> None:
-        self._makers = dict(makers or {})
-        self._inside = dict(inside or {})
+        self._factories = dict(factories or {})
+        self._fused = dict(fused or {})
 
     def adding(self, op: str, kernel: KernelFactory | elementwise) -> Kernels:
         """A copy with one more kernel, which is tried first."""
         if isinstance(kernel, elementwise):
-            return Kernels(self._makers, {**self._inside, op: kernel})
-        makers = {**self._makers, op: (kernel, *self._makers.get(op, ()))}
-        return Kernels(makers, self._inside)
+            return Kernels(self._factories, {**self._fused, op: kernel})
+        factories = {**self._factories, op: (kernel, *self._factories.get(op, ()))}
+        return Kernels(factories, self._fused)
 
     def without(self, op: str, kernel: KernelFactory | elementwise) -> Kernels:
         """A copy without that kernel."""
-        kept = {name: k for name, k in self._inside.items() if k is not kernel}
-        left = tuple(maker for maker in self._makers.get(op, ()) if maker is not kernel)
-        return Kernels({**self._makers, op: left}, kept)
+        fused = {name: k for name, k in self._fused.items() if k is not kernel}
+        factories = tuple(f for f in self._factories.get(op, ()) if f is not kernel)
+        return Kernels({**self._factories, op: factories}, fused)
 
     def instructions(self, node: Node) -> Build | None:
         """The instructions of a node in a fused group, or None."""
-        found = self._inside.get(node.op)
-        if found is None or not attempt(_named(node.op), found.accepts, node):
+        registered = self._fused.get(node.op)
+        if registered is None or not attempt(_named(node.op), registered.accepts, node):
             return None
-        return found.build
+        return registered.build
 
     def make(
-        self, node: Node, places: Mapping[Value, layout.StridedLayout] | None = None
+        self, node: Node, layouts: Mapping[Value, layout.StridedLayout] | None = None
     ) -> Run | None:
-        """A kernel for this node alone. ``places`` has the layouts of operands (default: C
+        """A kernel for this node alone. ``layouts`` has the layouts of operands (default: C
         order)."""
-        makers = self._makers.get(node.op)
-        if not makers or len(node.outputs) != 1 or "order" in node.parameters:
+        factories = self._factories.get(node.op)
+        if not factories or len(node.outputs) != 1 or "order" in node.parameters:
             return None  # kernel factories do not know other axis orders
         request = Request(
             node.op,
-            tuple([_placed(v, None if places is None else places[v]) for v in node.operands]),
-            _placed(node.outputs[0], None),
+            tuple([_layout_of(v, None if layouts is None else layouts[v]) for v in node.operands]),
+            _layout_of(node.outputs[0], None),
             node.parameters,
         )
-        for maker in makers:
-            run = attempt(_named(node.op), _run_of, maker, request)
+        for factory in factories:
+            run = attempt(_named(node.op), _called, factory, request)
             if run is not None:
                 return run
         return None
 
 
-def _placed(value: Value, place: layout.StridedLayout | None) -> Layout:
-    strides = layout.contiguous(value.shape) if place is None else place.strides
+def _layout_of(value: Value, strided: layout.StridedLayout | None) -> Layout:
+    strides = layout.contiguous(value.shape) if strided is None else strided.strides
     return Layout(value.dtype, value.shape, strides)
 
 
@@ -195,10 +195,10 @@ def _named(op: str) -> str:
     return f"kernel of {op!r}"
 
 
-def _run_of(maker: KernelFactory, request: Request) -> Run | None:
-    run = maker(request)
+def _called(factory: KernelFactory, request: Request) -> Run | None:
+    run = factory(request)
     if run is not None and not callable(run):
         raise ArgumentError(
-            f"its maker gave a {type(run).__name__}: expected a function of addresses, or None"
+            f"its factory gave a {type(run).__name__}: expected a function of addresses, or None"
         )
     return run

@@ -80,46 +80,47 @@ class Operation:
         self._trace = functools.lru_cache(maxsize=1024)(self._traced)
 
     def __call__(self, *arrays: Any, **parameters: Any) -> Any:
-        operands, given = self._sorted(arrays, parameters)
+        operands, given = self._bound(arrays, parameters)
         run = functools.partial(self._run, **dict(given))
         return apply_operation(self.name, self.roles, run, *operands)
 
     def _run(self, ops: Any, *arguments: Any, **parameters: Any) -> Any:
-        operands, given = self._sorted(arguments, parameters)
-        trace = self._known(operands, given)
-        keep = getattr(type(ops), "_keep_whole", None)  # a deferred backend with no layer above it
-        kept = None if keep is None else keep(ops, self, operands, given)
-        if kept is not None:
-            return kept
+        operands, given = self._bound(arguments, parameters)
+        trace = self._cached_trace(operands, given)
+        # A deferred backend with no layer above it has this method.
+        record = getattr(type(ops), "_record_operation", None)
+        recorded = None if record is None else record(ops, self, operands, given)
+        if recorded is not None:
+            return recorded
         if trace.complete:
             return self.compose(ops, *operands, **dict(given))
         layer = Preconditions()
-        seen = through(layer, ops)
-        if seen is not None:
-            return self.compose(seen, *operands, **dict(given))
+        namespace = through(layer, ops)
+        if namespace is not None:
+            return self.compose(namespace, *operands, **dict(given))
         with layer:  # a tape, which takes the backend's operations when it is called
             return self.compose(ops, *operands, **dict(given))
 
-    def _sorted(
+    def _bound(
         self, arguments: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], Parameters]:
         # The arrays, and the other arguments in order, which may be positional, too.
         count = len(self.roles)
-        found = {**self._defaults, **dict(zip(self._defaults, arguments[count:])), **named}
-        missing = [name for name, value in found.items() if value is inspect.Parameter.empty]
-        many = len(arguments) > count + len(self._defaults)
-        if len(arguments) < count or many or missing or len(found) > len(self._defaults):
-            wanted = str(inspect.signature(self.compose)).partition(", ")[2]
+        values = {**self._defaults, **dict(zip(self._defaults, arguments[count:])), **named}
+        missing = [name for name, value in values.items() if value is inspect.Parameter.empty]
+        too_many = len(arguments) > count + len(self._defaults)
+        if len(arguments) < count or too_many or missing or len(values) > len(self._defaults):
+            expected = str(inspect.signature(self.compose)).partition(", ")[2]
             raise ArgumentError(
                 f"[{self.name}] {len(arguments)} arguments and {sorted(named)} by name: expected "
-                f"({wanted}"
+                f"({expected}"
             )
-        return arguments[:count], exact(tuple(found.items()))
+        return arguments[:count], exact(tuple(values.items()))
 
     def result(self, operands: Sequence[Any], parameters: Parameters) -> Type | None:
         """The type of the result, or None if the operation cannot be recorded as one call. Raises
         the errors of the composition for such operands."""
-        graph = self._known(operands, parameters).graph
+        graph = self._cached_trace(operands, parameters).graph
         return None if graph is None else Type(graph.outputs[0].shape, graph.outputs[0].dtype)
 
     def body(self, operands: Sequence[Any], parameters: Mapping[str, Any]) -> Graph | None:
@@ -128,17 +129,17 @@ class Operation:
         None: the operation cannot be recorded as one call, since its result or its errors may
         depend on the time at which it runs.
         """
-        return self._known(operands, self._sorted(tuple(operands), parameters)[1]).graph
+        return self._cached_trace(operands, self._bound(tuple(operands), parameters)[1]).graph
 
-    def _known(self, operands: Sequence[Any], parameters: Parameters) -> _Trace:
+    def _cached_trace(self, operands: Sequence[Any], parameters: Parameters) -> _Trace:
         # The trace of the composition for such operands, which is cached.
         types = tuple([Type(x.shape, x.dtype) for x in operands])
         try:
             return self._trace(types, parameters)
         except FlError as error:
-            raise self._explained(error, types) from error
+            raise self._with_operands(error, types) from error
         except TypeError:
-            self._hashed(parameters)
+            self._check_hashable(parameters)
             raise
 
     def _traced(self, types: tuple[Type, ...], parameters: Parameters) -> _Trace:
@@ -158,7 +159,7 @@ class Operation:
 
         return _Trace(graph_of(compute, types), complete)
 
-    def _explained(self, error: FlError, types: Sequence[Type]) -> FlError:
+    def _with_operands(self, error: FlError, types: Sequence[Type]) -> FlError:
         # The same error, naming the operation and its operands.
         if type(error).__module__ != errors.__name__:
             return error  # from another package, whose constructor may differ
@@ -168,7 +169,7 @@ class Operation:
             out = "; cast operands with astype, or give the operation roles (ft.jit.operation)"
         return type(error)(f"[{self.name}] {', '.join(given)}: {error}{out}")
 
-    def _hashed(self, parameters: Parameters) -> None:
+    def _check_hashable(self, parameters: Parameters) -> None:
         for name, value in parameters:
             try:
                 hash(value)

@@ -58,5 +58,5 @@ def replacing(
 
 def _body(operation: Operation, operands: Any, parameters: dict[str, Any]) -> Graph | None:
     # The graph in the form in which registered passes see it.
-    found = operation.body(operands, parameters)
-    return None if found is None else cse(fold_constants(found)).prune()
+    body = operation.body(operands, parameters)
+    return None if body is None else cse(fold_constants(body)).prune()

@@ -48,10 +48,10 @@ class State(NamedTuple):
         graph = self.pipeline.run(graph)
 
         def body(node: Node) -> Graph | None:
-            found = operations.find(node.op)
-            if found is None or fusible(node) or self.kernels.make(node) is not None:
+            custom = operations.find(node.op)
+            if custom is None or fusible(node) or self.kernels.make(node) is not None:
                 return None
-            return found.body(node.operands, node.parameters)
+            return custom.body(node.operands, node.parameters)
 
         made = inline(graph, body)
         return graph if made is graph else cse(fold_constants(made)).prune()
@@ -93,21 +93,43 @@ def operation(name: str, compose: Callable[..., Any], roles: str = "") -> operat
 def register_pass(
     name: str, function: Function, *, before: str | None = None, after: str | None = None
 ) -> Registration:
-    """See ``ft.jit.register_pass``."""
+    """Register ``function`` as a graph pass for every computation planned from now on.
+
+    ``function`` takes a ``fl_tensor.graph.Graph`` and returns a graph that computes the same. It
+    runs right before or right after another pass, or last. The pass stays registered until
+    ``remove()`` of the returned registration, or for a block, ``with register_pass(...):``.
+    Computations in such a block need ``ft.eval``: deferred work that is still pending at the end of
+    the block runs after it, without the pass.
+
+    The result of a pass is checked (``graph.pipeline.check``) and pruned (DCE). A pass that raises
+    or returns an invalid graph is skipped with a ``PassWarning``. Raises ArgumentError for a name
+    that is taken, for an unknown name in ``before`` or ``after``, and for a non-callable.
+    """
     registration.function(f"[pass] {name!r}", function)
     _set(pipeline=lambda p: p.adding(name, function, before, after))
     return Registration(lambda: _set(pipeline=lambda p: p.without(name)))
 
 
 def register_kernel(op: str, kernel: KernelFactory | elementwise) -> Registration:
-    """See ``ft.jit.register_kernel``."""
-    own = operations.find(op)
-    if own is None and (op not in operation_names() or op in VIEWS):
+    """Register ``kernel`` as the implementation of ``op`` in every plan compiled from now on. It
+    stays registered as a pass does.
+
+    op       the name of an ``operation``, or one of the contract such as ``"matmul"``
+    kernel   ``elementwise(build)``, which is fused into the kernels around it; ``program(build)``;
+             or a function ``kernel(request)`` that returns ``run(*addresses)``, or None to decline
+             this ``Request``. The latest registration is called first
+
+    Operands are never written to, and results never overlap them. A factory that raises or returns
+    a non-callable is skipped with a ``KernelWarning``. Raises ArgumentError for an unknown
+    operation, for one that moves no data, and for a non-callable.
+    """
+    custom = operations.find(op)
+    if custom is None and (op not in operation_names() or op in VIEWS):
         raise ArgumentError(
             f"[kernel] {op!r}: expected an operation of ft.jit.operation, or one of the contract "
             f"that moves or computes data"
         )
-    if own is None and isinstance(kernel, elementwise):
+    if custom is None and isinstance(kernel, elementwise):
         raise ArgumentError(f"[kernel] {op!r} is of the contract, whose instructions are fixed")
     if not isinstance(kernel, elementwise):
         registration.function(f"[kernel] of {op!r}", kernel)
@@ -122,9 +144,9 @@ def load() -> None:
     with _lock:
         if _loaded:
             return
-        wanted = settings.switch("FL_JIT_EXTENSIONS", True)
+        is_enabled = settings.switch("FL_JIT_EXTENSIONS", True)
         _loaded = True
-    if not wanted:
+    if not is_enabled:
         return
     from importlib.metadata import entry_points
 
@@ -133,9 +155,9 @@ def load() -> None:
         try:
             point.load()()
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
             warnings.warn(
-                f"{point.value} of {GROUP} was left out: {said}", ExtensionWarning, stacklevel=2
+                f"{point.value} of {GROUP} was left out: {message}", ExtensionWarning, stacklevel=2
             )
 
 

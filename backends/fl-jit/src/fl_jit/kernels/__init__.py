@@ -1,29 +1,54 @@
-"""Kernel libraries of `jit`: GEMM, convolution, pooling and batch normalization.
+"""Kernel libraries of `jit`: the interface, and its values.
 
 `jit` passes an operation descriptor (``descriptors.py``) to a kernel library (``library.py``). The
 library returns a kernel that takes addresses, or reports that it has none. Without a kernel, `jit`
-falls back on NumPy.
+falls back on NumPy. A kernel library of another distribution needs no other names of fl-jit.
 """
 
-from fl_jit.kernels.descriptors import BatchNorm as BatchNorm
-from fl_jit.kernels.descriptors import BatchNormGradient as BatchNormGradient
-from fl_jit.kernels.descriptors import ConvDataGrad as ConvDataGrad
-from fl_jit.kernels.descriptors import Convolution as Convolution
-from fl_jit.kernels.descriptors import ConvWeightGrad as ConvWeightGrad
-from fl_jit.kernels.descriptors import Epilogue as Epilogue
-from fl_jit.kernels.descriptors import Matmul as Matmul
-from fl_jit.kernels.descriptors import OpDescriptor as OpDescriptor
-from fl_jit.kernels.descriptors import Pooling as Pooling
-from fl_jit.kernels.descriptors import PoolingGradient as PoolingGradient
-from fl_jit.kernels.descriptors import Reorder as Reorder
-from fl_jit.kernels.layout import Layout as Layout
-from fl_jit.kernels.layout import Packed as Packed
-from fl_jit.kernels.layout import Placement as Placement
-from fl_jit.kernels.layout import any_layout as any_layout
-from fl_jit.kernels.layout import channels_last as channels_last
-from fl_jit.kernels.layout import row_major as row_major
-from fl_jit.kernels.library import Kernel as Kernel
-from fl_jit.kernels.library import KernelLibrary as KernelLibrary
-from fl_jit.kernels.library import KernelLibraryError as KernelLibraryError
-from fl_jit.kernels.library import UnsupportedError as UnsupportedError
-from fl_jit.kernels.registry import active_library as active_library
+from fl_jit.kernels.autotune import Tuner, tuner
+from fl_jit.kernels.descriptors import (
+    ConvDataGrad,
+    Convolution,
+    ConvWeightGrad,
+    Epilogue,
+    Matmul,
+    OpDescriptor,
+    Reorder,
+    flops,
+)
+from fl_jit.kernels.layout import (
+    Layout,
+    Packed,
+    Placement,
+    any_layout,
+    channels_last,
+    dense,
+    row_major,
+)
+from fl_jit.kernels.library import Kernel, KernelLibrary, KernelLibraryError, UnsupportedError
+from fl_jit.kernels.registry import active_library
+
+__all__ = [
+    "ConvDataGrad",
+    "ConvWeightGrad",
+    "Convolution",
+    "Epilogue",
+    "Kernel",
+    "KernelLibrary",
+    "KernelLibraryError",
+    "Layout",
+    "Matmul",
+    "OpDescriptor",
+    "Packed",
+    "Placement",
+    "Reorder",
+    "Tuner",
+    "UnsupportedError",
+    "active_library",
+    "any_layout",
+    "channels_last",
+    "dense",
+    "flops",
+    "row_major",
+    "tuner",
+]

@@ -1,18 +1,20 @@
 """Autotuner: a choice among several kernels for one descriptor, by measurement.
 
-A descriptor is measured once, at call ``PATIENCE``. The decision is cached and can be printed.
+``fl-jit tune`` measures. Programs take the recorded choices, and the heuristic's elsewhere. No
+program waits for a measurement.
 
 Decisions are kept in memory and in a JSON file in the cache directory (FL_CACHE_DIR). There is one
 file per library version, processor and number of threads. An unreadable or foreign file counts as
 empty. Errors in writing one are ignored.
 
-Under ``ft.reproducible`` nothing is measured, and cached decisions are not used. The heuristic
-decides, so that two runs cannot differ by a decision.
+Under ``ft.reproducible`` recorded decisions are not used. The heuristic decides, so that two runs
+cannot differ by a decision.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import hashlib
 import json
@@ -20,21 +22,20 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fl_jit.kernels.layout import Layout, Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
-from fl_memory import free_after_fork
+from fl_memory import current, free_after_fork
+from fl_memory.tags import SCRATCH
 from fl_tensor.extend import cache_files, is_reproducible, threads
 
 #: Returns a time in seconds; only differences are used.
 Clock: TypeAlias = Callable[[], float]
+#: Candidate kernels by name, created on demand; the heuristic's choice comes first.
+Candidates: TypeAlias = Mapping[str, Callable[[], Kernel]]
 
-#: Fewer floating-point operations are not measured: 20 us at 300 GFLOP/s.
-LEAST_FLOPS = 6_000_000
-#: The call at which a descriptor is measured. The calls before took about as long as measuring.
-PATIENCE = 8
 #: Time budget of a candidate beyond its first two calls, in seconds; and the maximum of rounds.
 MOMENT = 0.02
 _ROUNDS = 10
@@ -45,49 +46,22 @@ _NOISE = 1.05
 _HOPELESS = 2.0
 
 
-#: Whether ``fl-jit tune`` is running.
-_thorough: ContextVar[bool] = ContextVar("thorough", default=False)
+def tuner(about: Mapping[str, str]) -> Tuner:
+    """The tuner of a library, for the current number of threads.
 
-
-@contextlib.contextmanager
-def thoroughly() -> Iterator[None]:
-    """Context manager: kernel libraries measure everything that can be measured.
-
-    This includes choices that they otherwise leave to a heuristic or to a cached decision.
+    ``about`` holds the properties of the library that decisions depend on, such as its version.
     """
-    token = _thorough.set(True)
-    try:
-        yield
-    finally:
-        _thorough.reset(token)
+    known = {**about, "processor": processor(), "threads": str(threads.get_num_threads())}
+    return _tuner(tuple(known.items()), cache_files.folder())
 
 
-def is_thorough() -> bool:
-    """Whether kernel libraries should measure everything that can be measured."""
-    return _thorough.get()
-
-
-class Tuners:
-    """One tuner per number of threads, created on first use.
-
-    ``about`` returns the other properties that decisions depend on.
-    """
-
-    def __init__(self, about: Callable[[], Mapping[str, str]]) -> None:
-        self._about = about
-        self._made: dict[int, Tuner] = {}
-
-    def current(self) -> Tuner:
-        """The tuner for the current number of threads."""
-        count = threads.get_num_threads()
-        if count not in self._made:
-            about = {**self._about(), "processor": processor(), "threads": str(count)}
-            self._made[count] = Tuner(about, cache_files.folder())
-        return self._made[count]
+@functools.lru_cache(maxsize=64)
+def _tuner(about: tuple[tuple[str, str], ...], folder: Path | None) -> Tuner:
+    return Tuner(dict(about), folder)
 
 
 class Tuner:
-    """Cached choices among kernels.
+    """Recorded choices among kernels.
 
     about    properties that decisions depend on (library, processor, threads)
     folder   directory of the decision file; None: decisions are not saved
@@ -107,60 +81,50 @@ class Tuner:
             self.path = folder / f"choices-{digest[:16]}.json"
             self._decisions = self._read()
 
-    def choose(self, key: str, makers: Mapping[str, Callable[[], Kernel]], flops: int) -> Kernel:
-        """One of the kernels that ``makers`` create; the heuristic's choice comes first.
-
-        This is the cached decision, else the first kernel that can be created. Without a cached
-        decision, call ``PATIENCE`` replaces the kernel by the fastest of those with the same
-        operands. It is not replaced below ``LEAST_FLOPS`` operations or if ``is_reproducible()``.
-        Pass ``flops=0`` where a call cannot be repeated.
+    def choose(self, key: str, candidates: Candidates) -> Kernel:
+        """The recorded choice for ``key``, else the first kernel that can be created.
 
         Raises UnsupportedError, with the reasons, if none can be created.
         """
-        with self._lock:
-            by_rule = is_reproducible()
-            decided = self._decisions.get(key, {}).get("choice", "")
-            if decided in makers and not by_rule:
-                with contextlib.suppress(UnsupportedError):
-                    return makers[decided]()
-            left, reasons = dict(makers), {}
-            while left:
-                name = next(iter(left))
-                try:
-                    kernel = left.pop(name)()
-                except UnsupportedError as error:
-                    reasons[name] = str(error)
-                    continue
-                if not left or by_rule or flops < LEAST_FLOPS:
-                    return kernel
-                return Undecided(kernel, functools.partial(self._decide, key, name, kernel, left))
-            if len(set(reasons.values())) == 1 < len(reasons):
-                raise UnsupportedError(next(iter(reasons.values())))
-            raise UnsupportedError("; ".join(f"{name}: {why}" for name, why in reasons.items()))
+        decided = "" if is_reproducible() else self._choice(key)
+        names = sorted(candidates, key=lambda name: name != decided)  # stable: the choice first
+        reasons = {}
+        for name in names:
+            try:
+                return candidates[name]()
+            except UnsupportedError as error:
+                reasons[name] = str(error)
+        if len(set(reasons.values())) == 1:
+            raise UnsupportedError(next(iter(reasons.values())))
+        raise UnsupportedError("; ".join(f"{name}: {why}" for name, why in reasons.items()))
 
-    def _decide(
-        self,
-        key: str,
-        first: str,
-        kernel: Kernel,
-        others: Mapping[str, Callable[[], Kernel]],
-        addresses: Sequence[int],
-    ) -> Kernel:
-        made = {first: kernel}
-        for name, make in others.items():
+    def tune(self, key: str, candidates: Candidates) -> str:
+        """Measure the candidates on operands of zeros, and record the fastest.
+
+        Returns its name. Only candidates with the operands of the first one take part. Without a
+        second candidate nothing is measured, and the result is "".
+        """
+        made: dict[str, Kernel] = {}
+        for name, make in candidates.items():
             with contextlib.suppress(UnsupportedError):
-                made[name] = make()
-        made = {n: k for n, k in made.items() if k.operands == kernel.operands}
-        if len(made) == 1:
-            return kernel
-        with self._lock:
+                kernel = make()
+                if not made or kernel.operands == next(iter(made.values())).operands:
+                    made[name] = kernel
+        if len(made) < 2:
+            return ""
+        first = next(iter(made))
+        with self._lock, _zeros(made[first].operands) as addresses:
             seconds = measure(made, addresses, self._clock)
             choice = min(seconds, key=lambda name: seconds[name])
             if seconds[first] <= _NOISE * seconds[choice]:
                 choice = first
             us = {name: round(1e6 * s, 1) for name, s in seconds.items()}
-            self._remember(key, {"choice": choice, "us": us})
-        return made[choice]
+            self._record(key, {"choice": choice, "us": us})
+        return choice
+
+    def _choice(self, key: str) -> str:
+        with self._lock:
+            return str(self._decisions.get(key, {}).get("choice", ""))
 
     def decisions(self) -> dict[str, dict[str, Any]]:
         """Descriptor as text -> {"choice": name, "us": {name: microseconds per call}}."""
@@ -175,7 +139,7 @@ class Tuner:
             lines.append(f"{key}: {found['choice']} ({times})")
         return "\n".join(lines)
 
-    def _remember(self, key: str, decision: dict[str, Any]) -> None:
+    def _record(self, key: str, decision: dict[str, Any]) -> None:
         self._decisions[key] = decision
         if self.path is None:
             return
@@ -205,23 +169,33 @@ class Tuner:
             return {}
 
 
-class Undecided:
-    """A kernel that is replaced by the result of ``decide(addresses)`` at call ``PATIENCE``."""
+@contextlib.contextmanager
+def _zeros(operands: Sequence[Placement]) -> Iterator[list[int]]:
+    # The addresses of zeroed operands, from the memory manager.
+    blocks, addresses = [], []
+    try:
+        for placement in operands:
+            before, nbytes = span(placement)
+            blocks.append(current().alloc(nbytes, tag=SCRATCH))
+            ctypes.memset(blocks[-1].address, 0, nbytes)
+            addresses.append(blocks[-1].address + before)
+        yield addresses
+    finally:
+        for block in blocks:
+            block.free()
 
-    def __init__(self, kernel: Kernel, decide: Callable[[Sequence[int]], Kernel]) -> None:
-        self.operands, self.workspace, self.about = kernel.operands, kernel.workspace, kernel.about
-        self._kernel, self._decide = kernel, decide
-        self._left = PATIENCE
 
-    def __call__(self, *addresses: int) -> None:
-        if self._left > 0:
-            self._left -= 1
-            if self._left == 0:
-                self._kernel = self._decide(addresses)
-                self.about = self._kernel.about
-        self._kernel(*addresses)
+def span(placement: Placement) -> tuple[int, int]:
+    """The bytes in front of the first element, for negative strides, and those of all elements."""
+    if not isinstance(placement, Layout) or placement.strides is None:
+        return 0, placement.nbytes
+    steps = [(n - 1) * s for n, s in zip(placement.shape, placement.strides, strict=True)]
+    before, after = -sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+    size = placement.dtype.itemsize
+    return before * size, (before + 1 + after) * size
 
 
+@functools.cache
 def processor() -> str:
     """The model name of the processor."""
     with contextlib.suppress(OSError):

@@ -1,6 +1,7 @@
 """Operation descriptors: the requests that a kernel library receives.
 
-Descriptors are values: equal descriptors share one kernel.
+Descriptors are values: equal descriptors of one type share one kernel. As tuples, descriptors of
+different types with equal fields are equal, so a key of a dictionary needs the type as well.
 
 A kernel takes addresses in the order that the descriptor's docstring gives; outputs come last.
 Images are (batch, channels, *spatial) with one to three spatial axes. Padding is (low, high) per
@@ -10,6 +11,7 @@ float32.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from fl_jit.kernels.layout import Layout, Placement
@@ -19,10 +21,6 @@ if TYPE_CHECKING:
 
 Shape: TypeAlias = tuple[int, ...]
 Padding: TypeAlias = tuple[tuple[int, int], ...]
-
-#: Activations that can be fused into a GEMM or a convolution: none, max(v, 0), GELU by erf, GELU
-#: by tanh, tanh, 1 / (1 + exp(-v)). All of them propagate NaN.
-ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "tanh", "sigmoid")
 
 
 class Epilogue(NamedTuple):
@@ -58,19 +56,16 @@ class Epilogue(NamedTuple):
 class Matmul(NamedTuple):
     """GEMM: x (..., m, k) times y (..., k, n).
 
-    Addresses: x, y[, bias], out. With an epilogue: x, y, the epilogue's other inputs, out, the
-    epilogue's other outputs.
+    Addresses: x, y, out. With an epilogue: x, y, the epilogue's other inputs, out, the epilogue's
+    other outputs.
 
     x and y have as many batch axes as out. An axis of size 1 broadcasts. Transposes are strides.
-    ``bias`` has out's rank and broadcasts to it. ``accumulate`` adds to the old value of out. An
-    epilogue replaces bias and activation.
+    ``accumulate`` adds to the old value of out.
     """
 
     x: Placement
     y: Placement
     out: Placement
-    bias: Placement | None = None
-    activation: str = ""
     accumulate: bool = False
     epilogue: Epilogue | None = None
 
@@ -78,10 +73,10 @@ class Matmul(NamedTuple):
 class Convolution(NamedTuple):
     """Cross-correlation of x with w.
 
-    Addresses: x, w[, bias], out; with an epilogue as in Matmul.
+    Addresses: x, w, out; with an epilogue as in Matmul.
 
     w is (features, channels / groups, *kernel). Where strides cannot merge the first two axes, it
-    is (groups, features / groups, channels / groups, *kernel). bias is (features,).
+    is (groups, features / groups, channels / groups, *kernel).
     """
 
     x: Placement
@@ -91,8 +86,6 @@ class Convolution(NamedTuple):
     padding: Padding
     dilation: Shape
     groups: int = 1
-    bias: Placement | None = None
-    activation: str = ""
     epilogue: Epilogue | None = None
 
 
@@ -135,70 +128,6 @@ class ConvWeightGrad(NamedTuple):
     bias: Placement | None = None
 
 
-class Pooling(NamedTuple):
-    """Maximum or mean over windows.
-
-    Addresses: x[, workspace], out.
-
-    ``kind`` is "max", "mean" (padding counts as zeros) or "mean_inside" (padding does not count).
-    With ``workspace`` the kernel also records the positions of maxima for PoolingGradient, in
-    ``kernel.workspace`` bytes. "max" may miss NaNs, and a window of -inf alone may give the lowest
-    finite number. The caller has to handle both.
-    """
-
-    x: Placement
-    out: Placement
-    window: Shape
-    stride: Shape
-    padding: Padding
-    kind: str = "max"
-    workspace: bool = False
-
-
-class PoolingGradient(NamedTuple):
-    """The gradient of the x of a Pooling.
-
-    Addresses: gradient[, workspace], out. "max" has a workspace, which Pooling filled. The gradient
-    of each maximum goes to its first position in the window.
-    """
-
-    gradient: Placement
-    out: Placement
-    window: Shape
-    stride: Shape
-    padding: Padding
-    kind: str = "max"
-
-
-class BatchNorm(NamedTuple):
-    """(x - mean) / sqrt(variance + eps) * weight + bias, per channel.
-
-    Addresses: x, weight, bias, mean, variance, out.
-
-    x is (rows, channels) or (batch, channels, places). The others are (channels,) float32. The
-    statistics are inputs. With ``training`` they are computed from x, and are outputs.
-    """
-
-    x: Placement
-    out: Placement
-    eps: float
-    training: bool = False
-
-
-class BatchNormGradient(NamedTuple):
-    """The gradients of the x, weight and bias of a BatchNorm in training.
-
-    Addresses: x, gradient, weight, mean, variance, to_weight, to_bias, out.
-
-    ``gradient`` and ``out`` have the shape of x. The statistics are the outputs of BatchNorm.
-    """
-
-    x: Placement
-    gradient: Placement
-    out: Placement
-    eps: float
-
-
 class Reorder(NamedTuple):
     """Copy of x to another layout or dtype, for example of weights to a packed layout: x, out."""
 
@@ -206,14 +135,15 @@ class Reorder(NamedTuple):
     out: Placement
 
 
-OpDescriptor: TypeAlias = (
-    Matmul
-    | Convolution
-    | ConvDataGrad
-    | ConvWeightGrad
-    | Pooling
-    | PoolingGradient
-    | BatchNorm
-    | BatchNormGradient
-    | Reorder
-)
+OpDescriptor: TypeAlias = Matmul | Convolution | ConvDataGrad | ConvWeightGrad | Reorder
+
+
+def flops(descriptor: OpDescriptor) -> int:
+    """Operations of a GEMM or a convolution, two per multiply-add; 0 for other descriptors."""
+    if isinstance(descriptor, Matmul):
+        return 2 * math.prod(descriptor.out.shape) * descriptor.x.shape[-1]
+    if isinstance(descriptor, Convolution | ConvDataGrad | ConvWeightGrad):
+        w = descriptor.out if isinstance(descriptor, ConvWeightGrad) else descriptor.w
+        y = descriptor.out if isinstance(descriptor, Convolution) else descriptor.gradient
+        return 2 * math.prod(y.shape) * math.prod(w.shape[-(len(y.shape) - 1) :])
+    return 0

@@ -37,7 +37,7 @@ def attempt(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 class Registration:
     """Something registered, for good; or for a block: ``with register(...):``. A block computes
-    nothing when it ends: what is put off in it runs later, without what was registered, unless the
+    nothing when it ends: what is deferred in it runs later, without what was registered, unless the
     block asks for it (``ft.eval``)."""
 
     def __init__(self, undo: Callable[[], None]) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
-import math
 import os
 import threading
 from pathlib import Path
@@ -24,6 +23,7 @@ from fl_jit.kernels.descriptors import (
     Epilogue,
     Matmul,
     OpDescriptor,
+    flops,
 )
 from fl_jit.kernels.layout import Layout, Packed
 from fl_memory import free_after_fork
@@ -40,37 +40,27 @@ _FORMAT = 1
 _TUPLES = Layout, Epilogue, Matmul, Convolution, ConvDataGrad, ConvWeightGrad
 _BY_NAME: dict[str, Any] = {each.__name__: each for each in _TUPLES}
 
-_noted: dict[OpDescriptor, None] = {}
+#: By type as well: descriptors of different types can have equal fields.
+_noted: dict[tuple[type, OpDescriptor], None] = {}
 _lock = free_after_fork(threading.Lock())
 _home = os.getpid()
-
-
-def flops(descriptor: OpDescriptor) -> int:
-    """Operations of a GEMM or a convolution, two per multiply-add; 0 for other descriptors."""
-    if isinstance(descriptor, Matmul):
-        return 2 * math.prod(descriptor.out.shape) * descriptor.x.shape[-1]
-    if isinstance(descriptor, Convolution | ConvDataGrad | ConvWeightGrad):
-        w = descriptor.out if isinstance(descriptor, ConvWeightGrad) else descriptor.w
-        y = descriptor.out if isinstance(descriptor, Convolution) else descriptor.gradient
-        return 2 * math.prod(y.shape) * math.prod(w.shape[-(len(y.shape) - 1) :])
-    return 0
 
 
 def note(descriptor: OpDescriptor) -> None:
     """Record ``descriptor`` if it has at least ``LEAST_FLOPS`` operations and no packed operand."""
     if flops(descriptor) >= LEAST_FLOPS and not any(isinstance(p, Packed) for p in descriptor):
         with _lock:
-            _noted[descriptor] = None
+            _noted[type(descriptor), descriptor] = None
 
 
 def known(path: Path | None = None) -> list[OpDescriptor]:
     """The descriptors of other processes, oldest first, then those of this one."""
-    found = dict.fromkeys(_read(path or _path()))
+    found = dict.fromkeys((type(each), each) for each in _read(path or _path()))
     with _lock:
-        for descriptor in _noted:
-            found.pop(descriptor, None)
-            found[descriptor] = None
-    return list(found)[-MOST:]
+        for key in _noted:
+            found.pop(key, None)
+            found[key] = None
+    return [descriptor for _, descriptor in found][-MOST:]
 
 
 def save(path: Path | None = None) -> None:

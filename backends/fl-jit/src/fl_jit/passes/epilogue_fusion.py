@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from fl_jit.passes import profitability
-from fl_jit.passes.group import Group, Member
+from fl_jit.passes.group import Group, Member, complete
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph import strides as layout
 from fl_tensor.graph.strides import Shape, StridedLayout
@@ -29,13 +29,13 @@ from fl_tensor.graph.strides import Shape, StridedLayout
 class FusedEpilogue(NamedTuple):
     """``group`` over the axes of ``product``, the last one being its row.
 
-    ``kept``: others read the product, too. ``strides``: those of the product in the memory of the
-    group's only result, if the group is only a copy, else None.
+    ``stores_product``: others read the product, too. ``strides``: those of the product in the
+    memory of the group's only result, if the group is only a copy, else None.
     """
 
     product: Node
     group: Group
-    kept: bool
+    stores_product: bool
     strides: Shape | None = None
 
 
@@ -55,28 +55,28 @@ def fuse_epilogues(
         roots = {layouts[v].root for node in group.nodes for v in node.operands}
         for root in roots:
             readers.setdefault(root, []).append(group)
-    found: dict[Group, FusedEpilogue] = {}
-    for alone in groups:
-        if alone.space is not None or not takes(alone.nodes[0]):
+    epilogues: dict[Group, FusedEpilogue] = {}
+    for producer in groups:
+        if producer.space is not None or not takes(producer.nodes[0]):
             continue
-        (product,) = alone.nodes
+        (product,) = producer.nodes
         reading = readers.get(product.outputs[0], [])
-        if not reading or reading[0] in found:
+        if not reading or reading[0] in epilogues:
             continue
         group, *others = reading
-        kept = bool(others) or product.outputs[0] in results
-        made = _attached(product, group, kept, layouts)
+        stores_product = bool(others) or product.outputs[0] in results
+        made = _epilogue_of(product, group, stores_product, layouts)
         if made is None:
             continue
         made_here = {member.result for member in group.members}
         seen = {v for v in made_here if v in results or readers.get(v, [group]) != [group]}
-        if profitability.pays_attached(product, group.nodes, kept, layouts, seen):
-            found[group] = made
-    return found
+        if profitability.pays_attached(product, group.nodes, stores_product, layouts, seen):
+            epilogues[group] = made
+    return epilogues
 
 
-def _attached(
-    product: Node, group: Group, kept: bool, layouts: Mapping[Value, StridedLayout]
+def _epilogue_of(
+    product: Node, group: Group, stores_product: bool, layouts: Mapping[Value, StridedLayout]
 ) -> FusedEpilogue | None:
     (value,) = product.outputs
     if group.space is None or any(m.form != "full" for m in group.members):
@@ -93,37 +93,35 @@ def _attached(
         return None
     (strides,) = reads
     if [m.node.op for m in group.members] == ["reshape"]:
-        made = None if kept else _placed(value.shape, strides, group.space)
-        return None if made is None else FusedEpilogue(product, group, kept, made)
-    if layout.reshape(group.space, strides, value.shape) != _moving(value.shape):
+        made = None if stores_product else _copied(value.shape, strides, group.space)
+        return None if made is None else FusedEpilogue(product, group, stores_product, made)
+    if layout.reshape(group.space, strides, value.shape) != _c_order(value.shape):
         return None
-    members = [_respaced(member, group.space, value.shape) for member in group.members]
-    if None in members:
+    members = complete(_reshaped(member, group.space, value.shape) for member in group.members)
+    if members is None:
         return None
-    over = [member for member in members if member is not None]
-    return FusedEpilogue(product, Group(group.number, value.shape, 1, over), kept)
+    return FusedEpilogue(product, Group(group.number, value.shape, 1, members), stores_product)
 
 
-def _moving(shape: Shape) -> Shape:
+def _c_order(shape: Shape) -> Shape:
     # The strides of C order, as ``layout.reshape`` gives them: 0 along axes of one element.
-    found = layout.contiguous(shape)
-    return tuple([0 if n == 1 else s for n, s in zip(shape, found, strict=True)])
+    strides = layout.contiguous(shape)
+    return tuple([0 if n == 1 else s for n, s in zip(shape, strides, strict=True)])
 
 
-def _respaced(member: Member, space: Shape, target: Shape) -> Member | None:
-    strides = [layout.reshape(space, s, target) for s in member.strides]
-    found = [s for s in strides if s is not None]
-    return Member(member.node, found, member.form) if len(found) == len(strides) else None
+def _reshaped(member: Member, space: Shape, target: Shape) -> Member | None:
+    strides = complete(layout.reshape(space, s, target) for s in member.strides)
+    return None if strides is None else Member(member.node, strides, member.form)
 
 
-def _placed(shape: Shape, strides: Shape, space: Shape) -> Shape | None:
+def _copied(shape: Shape, strides: Shape, space: Shape) -> Shape | None:
     # A copy reads the product of this shape with ``strides`` over ``space``, and writes it in C
     # order. The result are the strides of the product's axes in the copy.
     axes = {s: (n, to) for n, s, to in zip(space, strides, layout.contiguous(space)) if n > 1}
-    found = []
+    strides_of_product = []
     for n, s in zip(shape, layout.contiguous(shape), strict=True):
         size, to = axes.get(s, (0, 0)) if n > 1 else (1, 1)
         if size != n:
             return None
-        found.append(to)
-    return tuple(found)
+        strides_of_product.append(to)
+    return tuple(strides_of_product)

@@ -31,16 +31,17 @@ from fl_jit.passes.fusion_cost import Verdict
 from fl_jit.passes.group import (
     Group,
     Member,
+    complete,
     crossing,
     form_of,
-    own_space,
+    iteration_space,
     read,
-    reads_what_is_made,
+    reads_as_computed,
     rows_of,
 )
 from fl_jit.passes.group_merging import Merging
 from fl_jit.passes.reduction_forms import REDUCTIONS
-from fl_jit.passes.rematerialization import Rematerialized, rematerialize
+from fl_jit.passes.rematerialization import rematerialize
 from fl_tensor.extend import cached_property
 from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.graph.strides import VIEWS, Shape, StridedLayout
@@ -59,7 +60,7 @@ class Fusion(Merging):
 
     ``fusible(node)``: whether a node may share a group. Other nodes are groups of one. Views
     (``strides.VIEWS``) that move no data are in no group. The layouts of rematerialized values are
-    added to ``layouts``. ``again`` lists these values.
+    added to ``layouts``. ``rematerialized`` lists these values.
     """
 
     def __init__(
@@ -78,27 +79,27 @@ class Fusion(Merging):
         self.join_numbers()
         groups = [self.by_number[number] for number in self.precedence.order()]
         results = {layouts[v].root for v in graph.outputs}
-        self.again: list[Rematerialized] = rematerialize(graph, groups, layouts, results, most)
+        self.rematerialized = rematerialize(graph, groups, layouts, results, most)
         self.groups = [group for group in groups if group.members]
 
     def explain(self) -> list[str]:
         """Lines for people: the rematerialized values, and the values that one kernel writes for
         another. For the latter, they say why the two kernels are not one."""
-        again = [f"{v} {v.type} is computed again: {said}" for v, _, said in self.again]
-        return again + [f"{v} {v.type} is written: {said}" for v, said in self.apart.items()]
+        lines = [f"{v} {v.type} is computed again: {why}" for v, _, why in self.rematerialized]
+        return lines + [f"{v} {v.type} is written: {why}" for v, why in self.unfused.items()]
 
     @cached_property
-    def apart(self) -> dict[Value, str]:
+    def unfused(self) -> dict[Value, str]:
         """The reason why two groups are not one, for each value that one kernel writes and another
         reads."""
-        found: dict[Value, str] = {}
+        reasons: dict[Value, str] = {}
         home = {v: group for group in self.groups for node in group.nodes for v in node.outputs}
         for value, readers in crossing(self.groups, self.layouts, ()).items():
             kernels = [group for group in readers if group.space is not None]
             if kernels and home[value].space is not None:
-                said = self.obstacle(home[value], kernels[0])
-                found[value] = said or "that was not known when they were made"
-        return found
+                reason = self.obstacle(home[value], kernels[0])
+                reasons[value] = reason or "that was not known when they were made"
+        return reasons
 
     # ---- placing a node ------------------------------------------------------------------------
 
@@ -111,25 +112,25 @@ class Fusion(Merging):
                 if isinstance(fit, Fit):
                     self._join(fit, group, reads, homes)
                     return
-        group = Group(number, own_space(node) if fusible else None)
+        group = Group(number, iteration_space(node) if fusible else None)
         self.by_number[number] = group
         self.precedence.add(number, [home.number for home in homes])
         member = Member(node, [], "full")
         if group.space is not None:
             member.form = form_of(node, 0) or "full"
             group.row_axes = rows_of(node, member.form, 0)
-            found = [read(v, self.layouts, group.space, group.space) for v in node.operands]
-            member.strides = [s for s in found if s is not None]
-        self.settle(member, group, reads)
+            strides = [read(v, self.layouts, group.space, group.space) for v in node.operands]
+            member.strides = [s for s in strides if s is not None]
+        self.add_member(member, group, reads)
 
     def _join(
         self, fit: Fit, group: Group, reads: Iterable[Value], homes: Collection[Group]
     ) -> None:
         if fit.space != group.space:
-            group.move_to(fit.space)
+            group.reshape(fit.space)
         group.row_axes = fit.row_axes
         others = [home for home in homes if home is not group]
-        self.settle(fit.member, group, reads)
+        self.add_member(fit.member, group, reads)
         self.precedence.extend(group.number, [home.number for home in others])
         for other in others:
             if self.obstacle(other, group) is None:
@@ -153,18 +154,18 @@ class Fusion(Merging):
             joining = ()  # once for each row
         shared = [r for r in reads if r in group.reads or self.home.get(r) is group]
         outside = [r for r in reads if self.home.get(r) is not group]
-        whole = fit.member.form == "row" or group.has_whole_rows
-        lost = fusion_cost.losses(group.reads, outside, joining, fit.space, fit.row_axes, whole)
+        by_row = fit.member.form == "row" or group.has_row_results
+        lost = fusion_cost.losses(group.reads, outside, joining, fit.space, fit.row_axes, by_row)
         verdict = fusion_cost.together(shared, lost)
         return fit if verdict.pays else verdict
 
     def _over_elements(self, node: Node, group: Group) -> Fit | None:
-        own, space = own_space(node), group.space
+        own, space = iteration_space(node), group.space
         assert space is not None
         if prod(own) != prod(space):
             return None
         form = form_of(node, group.row_axes)
-        if own != space and group.moved_to(own) is not None:
+        if own != space and group.reshaped_strides(own) is not None:
             if fit := self._member(node, group, own, own, own, form):
                 return fit
         if own == space or node.op not in REDUCTIONS:
@@ -173,7 +174,7 @@ class Fusion(Merging):
 
     def _over_rows(self, node: Node, group: Group) -> Fit | None:
         assert group.space is not None
-        own, outer = own_space(node), group.space[: len(group.space) - group.row_axes]
+        own, outer = iteration_space(node), group.space[: len(group.space) - group.row_axes]
         if not group.row_axes or node.op in REDUCTIONS or prod(own) != prod(outer):
             return None
         return self._member(node, group, own, outer, group.space, "row")
@@ -184,16 +185,16 @@ class Fusion(Merging):
         # The node over these axes of the group's future space. Every operand from the group must be
         # read where it is computed.
         still = (0,) * (len(space) - len(over))
-        strides = [read(v, self.layouts, own, over) for v in node.operands]
-        found = [s + still for s in strides if s is not None]
-        if form is None or len(found) != len(strides):
+        strides = complete(read(v, self.layouts, own, over) for v in node.operands)
+        if form is None or strides is None:
             return None
+        wide = [s + still for s in strides]
         moved = Group(group.number, space, group.row_axes)
-        for value, each in zip(node.operands, found, strict=True):
+        for value, each in zip(node.operands, wide, strict=True):
             root = self.layouts[value].root
             if self.home.get(root) is group:
-                made = moved.made(self.forms[root])
-                if not reads_what_is_made(value, each, made, space, self.layouts):
+                made = moved.result_strides(self.forms[root])
+                if not reads_as_computed(value, each, made, space, self.layouts):
                     return None
         rows = group.row_axes if form == "row" and over != space else 0
-        return Fit(Member(node, found, form), space, rows or rows_of(node, form, group.row_axes))
+        return Fit(Member(node, wide, form), space, rows or rows_of(node, form, group.row_axes))

@@ -49,6 +49,10 @@ ARRAYS, SLOWER, LARGE = 8, 1 / 32, 1 << 18
 CACHED, FASTER = 1 << 20, 4
 
 
+#: The reasons of ``losses``.
+_REASONS = "rows are short", "there are few rows", "it reads many arrays"
+
+
 class Verdict(NamedTuple):
     """Bytes saved, and lost, by running something together, and the main reason of the loss."""
 
@@ -62,8 +66,8 @@ class Verdict(NamedTuple):
         return self.saved > self.lost
 
     def __str__(self) -> str:
-        said = f"saves {self.saved / 1e6:.2f} MB"
-        return f"{said}, costs {self.lost / 1e6:.2f} MB ({self.by})" if self.lost else said
+        text = f"saves {self.saved / 1e6:.2f} MB"
+        return f"{text}, costs {self.lost / 1e6:.2f} MB ({self.by})" if self.lost else text
 
 
 def arithmetic(nodes: Iterable[Node], hidden: float = 1.0) -> float:
@@ -77,29 +81,29 @@ def arithmetic(nodes: Iterable[Node], hidden: float = 1.0) -> float:
 
 
 def losses(
-    one: Collection[Value],
-    other: Collection[Value],
+    first: Collection[Value],
+    second: Collection[Value],
     joining: Collection[Node],
     space: Shape,
     row_axes: int,
-    whole_rows: bool,
+    has_row_results: bool,
 ) -> dict[str, float]:
-    """The losses if readers of ``one`` and readers of ``other`` run together over ``space``.
+    """The losses if readers of ``first`` and readers of ``second`` run together over ``space``.
 
-    ``joining``: nodes that would not run row by row otherwise. ``whole_rows``: a result is known
-    only after a whole row was read.
+    ``joining``: nodes that would not run row by row otherwise. ``has_row_results``: a result is
+    known only after a whole row was read.
     """
-    short = few = many = 0.0
+    short_rows = few_rows = many_arrays = 0.0
     if joining and row_axes:
         work = arithmetic(joining)
         length = prod(space[len(space) - row_axes :])
         lanes = VECTOR // max(v.dtype.itemsize for node in joining for v in node.outputs)
-        short = work * (-(-length // lanes) * lanes / max(length, 1) - 1)
-        if whole_rows:
-            few = work * max(1 - prod(space[: len(space) - row_axes]) / ROWS, 0)
-    if len(one) + len(other) > ARRAYS:
-        many = max(_slower({*one, *other}) - _slower(one) - _slower(other), 0)
-    return {"rows are short": short, "there are few rows": few, "it reads many arrays": many}
+        short_rows = work * (-(-length // lanes) * lanes / max(length, 1) - 1)
+        if has_row_results:
+            few_rows = work * max(1 - prod(space[: len(space) - row_axes]) / ROWS, 0)
+    if len(first) + len(second) > ARRAYS:
+        many_arrays = max(_slower({*first, *second}) - _slower(first) - _slower(second), 0)
+    return dict(zip(_REASONS, (short_rows, few_rows, many_arrays)))
 
 
 def together(shared: Iterable[Value], lost: Mapping[str, float]) -> Verdict:
@@ -109,7 +113,7 @@ def together(shared: Iterable[Value], lost: Mapping[str, float]) -> Verdict:
     return Verdict(saved, sum(lost.values()), max(lost, key=lambda by: lost[by]))
 
 
-def computed_again(
+def recomputed(
     value: Value,
     nodes: Mapping[Node, int],
     read: float,
@@ -123,13 +127,14 @@ def computed_again(
     in all. ``lost`` are the losses of each reader. ``written``: values that must be written for it.
     """
     saved: float = cost.size(value) * (1 + len(lost))
-    again = read + sum(map(cost.size, written))
+    added = read + sum(map(cost.size, written))
     hidden = HIDDEN
     if cost.size(value) < CACHED:
-        saved, again, hidden = saved / FASTER, again / FASTER, 1.0
-    again += sum(times * arithmetic([node], hidden) for node, times in nodes.items())
+        saved, added, hidden = saved / FASTER, added / FASTER, 1.0
+    added += sum(times * arithmetic([node], hidden) for node, times in nodes.items())
     slower = sum(sum(each.values()) for each in lost)
-    return Verdict(saved, again + slower, "its rows, or arrays" if slower > again else "computing")
+    reason = "its rows, or arrays" if slower > added else "computing"
+    return Verdict(saved, added + slower, reason)
 
 
 def _slower(values: Iterable[Value]) -> float:

@@ -13,13 +13,16 @@ that other groups read are written.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from fl_jit.passes.reduction_forms import REDUCTIONS, reduction_form
 from fl_tensor.graph import Node, Value
 from fl_tensor.graph import strides as layout
 from fl_tensor.graph.strides import Shape, StridedLayout
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -53,7 +56,7 @@ class Group:
     reads: dict[Value, None] = field(default_factory=dict)
 
     @property
-    def has_whole_rows(self) -> bool:
+    def has_row_results(self) -> bool:
         """Whether a result is known only after a whole row was read."""
         return any(m.form == "row" and m.node.op in REDUCTIONS for m in self.members)
 
@@ -61,7 +64,7 @@ class Group:
     def nodes(self) -> list[Node]:
         return [member.node for member in self.members]
 
-    def made(self, form: str) -> Shape | None:
+    def result_strides(self, form: str) -> Shape | None:
         """The strides over the space of the result of a member of that form, as later members can
         read it. None if it is known only when the group has run."""
         assert self.space is not None
@@ -72,31 +75,38 @@ class Group:
             return layout.contiguous(self.space[:outer]) + (0,) * self.row_axes
         return None
 
-    def moved_to(self, target: Shape) -> list[list[Shape]] | None:
+    def reshaped_strides(self, target: Shape) -> list[list[Shape]] | None:
         """The strides of the members if the group's space had another shape. None if that splits a
         row, or there are no such strides."""
         space, rows = self.space, self.row_axes
         assert space is not None
         if math.prod(space) != math.prod(target) or rows and space[-rows:] != target[-rows:]:
             return None
-        found = []
-        for member in self.members:
-            moved = [layout.reshape(space, strides, target) for strides in member.strides]
-            if None in moved:
-                return None
-            found.append([strides for strides in moved if strides is not None])
-        return found
+        return complete(
+            complete(layout.reshape(space, strides, target) for strides in member.strides)
+            for member in self.members
+        )
 
-    def move_to(self, target: Shape) -> None:
-        """Change the space to that shape, for which ``moved_to`` has strides."""
-        moved = self.moved_to(target)
+    def reshape(self, target: Shape) -> None:
+        """Change the space to that shape, for which ``reshaped_strides`` has strides."""
+        moved = self.reshaped_strides(target)
         assert moved is not None
         for member, strides in zip(self.members, moved, strict=True):
             member.strides = strides
         self.space = target
 
 
-def own_space(node: Node) -> Shape:
+def complete(values: Iterable[T | None]) -> list[T] | None:
+    """The values as a list; None if one of them is None."""
+    found = []
+    for value in values:
+        if value is None:
+            return None
+        found.append(value)
+    return found
+
+
+def iteration_space(node: Node) -> Shape:
     """The iteration space of a node: the shape of its result. Reductions, and copies in C order,
     iterate over the shape of their operand."""
     if node.op in REDUCTIONS or node.op == "reshape":
@@ -126,14 +136,14 @@ def read(
     return strides if own == space else layout.reshape(own, strides, space)
 
 
-def reads_what_is_made(
+def reads_as_computed(
     value: Value,
     strides: Shape,
     made: Shape | None,
     space: Shape,
     layouts: Mapping[Value, StridedLayout],
 ) -> bool:
-    """Whether ``value`` is read with ``strides`` where its group computes it (``Group.made``)."""
+    """Whether ``value`` is read with ``strides`` where its group computes it."""
     if made is None or layouts[value].offset:
         return False
     return all(n == 1 or a == b for n, a, b in zip(space, strides, made, strict=True))
@@ -147,10 +157,10 @@ def crossing(
     These are the roots that one group computes and another reads, and ``results``.
     """
     home = {v: group for group in groups for node in group.nodes for v in node.outputs}
-    found: dict[Value, list[Group]] = {v: [] for v in results if v in home}
+    readers: dict[Value, list[Group]] = {v: [] for v in results if v in home}
     for group in groups:
         roots = {layouts[v].root: None for node in group.nodes for v in node.operands}
         for root in roots:
             if root in home and home[root] is not group:
-                found.setdefault(root, []).append(group)
-    return found
+                readers.setdefault(root, []).append(group)
+    return readers

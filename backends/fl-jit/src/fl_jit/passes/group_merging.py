@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from fl_jit.passes import fusion_cost
-from fl_jit.passes.group import Group, Member, reads_what_is_made
+from fl_jit.passes.group import Group, Member, reads_as_computed
 from fl_jit.passes.group_order import Precedence
 from fl_tensor.graph import Value, cost
 from fl_tensor.graph.strides import Shape, StridedLayout
@@ -28,7 +28,7 @@ class Merging:
         self.home: dict[Value, Group] = {}
         self.forms: dict[Value, str] = {}
 
-    def settle(self, member: Member, group: Group, reads: Iterable[Value]) -> None:
+    def add_member(self, member: Member, group: Group, reads: Iterable[Value]) -> None:
         """Add a member, which reads these roots, to the group."""
         group.members.append(member)
         group.reads.update((r, None) for r in reads if self.home.get(r) is not group)
@@ -46,9 +46,9 @@ class Merging:
                 if prod(root.shape) == prod(group.space) and cost.size(root) >= fusion_cost.CACHED:
                     readers.setdefault(root, []).append(group)
         now: dict[Group, Group] = {}
-        for found in readers.values():
+        for reading in readers.values():
             last = None
-            for group in found:
+            for group in reading:
                 while group in now:
                     group = now[group]
                 if last is not None and last is not group and self.obstacle(last, group) is None:
@@ -73,56 +73,58 @@ class Merging:
                 self.merge(before, group)
             last[tuple(numbers)] = group
 
-    def obstacle(self, one: Group, other: Group) -> str | None:
-        """The reason why the groups do not merge, or None. ``other`` may read results of
-        ``one``."""
-        if one.space is None or other.space is None:
+    def obstacle(self, first: Group, second: Group) -> str | None:
+        """The reason why the groups do not merge, or None. ``second`` may read results of
+        ``first``."""
+        if first.space is None or second.space is None:
             return "one of them runs alone"
-        if len(one.members) + len(other.members) > self.most:
+        if len(first.members) + len(second.members) > self.most:
             return f"together they have more than {self.most} operations"
-        if one.row_axes != other.row_axes and one.row_axes and other.row_axes:
+        if first.row_axes != second.row_axes and first.row_axes and second.row_axes:
             return "their rows differ"
-        if not self.precedence.can_merge(one.number, other.number):
+        if not self.precedence.can_merge(first.number, second.number):
             return "a third group has to run between them"
-        space = self._common_space(one, other)
+        space = self._common_space(first, second)
         if space is None:
             return "they go over elements in different ways"
-        row_axes = one.row_axes or other.row_axes
-        if said := self._misread(one, other, space, row_axes):
-            return said
-        shared = [r for r in other.reads if r in one.reads or self.home.get(r) is one]
-        outside = [r for r in other.reads if self.home.get(r) is not one]
-        joining = [] if one.row_axes == other.row_axes else (other if one.row_axes else one).nodes
-        whole = one.has_whole_rows or other.has_whole_rows
-        lost = fusion_cost.losses(one.reads, outside, joining, space, row_axes, whole)
+        row_axes = first.row_axes or second.row_axes
+        if reason := self._conflict(first, second, space, row_axes):
+            return reason
+        shared = [r for r in second.reads if r in first.reads or self.home.get(r) is first]
+        outside = [r for r in second.reads if self.home.get(r) is not first]
+        joining = (
+            [] if first.row_axes == second.row_axes else (second if first.row_axes else first).nodes
+        )
+        row_results = first.has_row_results or second.has_row_results
+        lost = fusion_cost.losses(first.reads, outside, joining, space, row_axes, row_results)
         verdict = fusion_cost.together(shared, lost)
         return None if verdict.pays else str(verdict)
 
-    def _common_space(self, one: Group, other: Group) -> Shape | None:
-        if one.space == other.space:
-            return one.space
-        assert one.space is not None and other.space is not None
-        if one.moved_to(other.space) is not None:
-            return other.space
-        return one.space if other.moved_to(one.space) is not None else None
+    def _common_space(self, first: Group, second: Group) -> Shape | None:
+        if first.space == second.space:
+            return first.space
+        assert first.space is not None and second.space is not None
+        if first.reshaped_strides(second.space) is not None:
+            return second.space
+        return first.space if second.reshaped_strides(first.space) is not None else None
 
-    def _misread(self, one: Group, other: Group, space: Shape, row_axes: int) -> str | None:
+    def _conflict(self, first: Group, second: Group, space: Shape, row_axes: int) -> str | None:
         # The reason why members of the two cannot read each other's results where they are
         # computed.
-        both = Group(other.number, space, row_axes)
-        for group in (one, other):
+        both = Group(second.number, space, row_axes)
+        for group in (first, second):
             strides = [m.strides for m in group.members]
             if group.space != space:
-                strides = group.moved_to(space) or []
+                strides = group.reshaped_strides(space) or []
             for member, reads in zip(group.members, strides, strict=True):
                 for value, each in zip(member.node.operands, reads, strict=True):
                     root = self.layouts[value].root
-                    if self.home.get(root) not in (one, other):
+                    if self.home.get(root) not in (first, second):
                         continue
-                    made = both.made(self.forms[root])
-                    if made is None:
+                    computed = both.result_strides(self.forms[root])
+                    if computed is None:
                         return "it is known only when the first has run"
-                    if not reads_what_is_made(value, each, made, space, self.layouts):
+                    if not reads_as_computed(value, each, computed, space, self.layouts):
                         return "elements are read elsewhere than they are made"
         return None
 
@@ -133,7 +135,7 @@ class Merging:
         assert space is not None
         for each in (other, group):
             if each.space != space:
-                each.move_to(space)
+                each.reshape(space)
         group.row_axes = group.row_axes or other.row_axes
         group.members = [*other.members, *group.members]
         for node in other.nodes:

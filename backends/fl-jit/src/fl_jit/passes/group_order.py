@@ -37,32 +37,32 @@ class Precedence:
             if before & bit:
                 self.before[other] = before | more
 
-    def can_merge(self, one: int, other: int) -> bool:
+    def can_merge(self, first: int, second: int) -> bool:
         """Whether no path leads from one to the other through a third, which could run neither
         before nor after both."""
-        if self.needs(one, other):
-            one, other = other, one
-        if not self.needs(other, one):
+        if self.needs(first, second):
+            first, second = second, first
+        if not self.needs(second, first):
             return True
         # A third group between the two is before the later, and has the earlier before it.
-        between = self.before[other] & ~self.before[one] & ~(1 << one)
+        between = self.before[second] & ~self.before[first] & ~(1 << first)
         while between:
             third = between.bit_length() - 1
-            if self.before[third] >> one & 1:
+            if self.before[third] >> first & 1:
                 return False
             between &= ~(1 << third)
         return True
 
     def merge(self, other: int, into: int) -> None:
         """Merge ``other`` into ``into``. Precondition: ``can_merge``."""
-        gone, bit = 1 << other, 1 << into
-        before = (self.before.pop(other) | self.before[into]) & ~(gone | bit)
+        merged, bit = 1 << other, 1 << into
+        before = (self.before.pop(other) | self.before[into]) & ~(merged | bit)
         self.before[into] = before
-        if self._awaited & gone:
+        if self._awaited & merged:
             self._awaited |= bit
-        for number, found in self.before.items():
-            if found & (gone | bit):
-                self.before[number] = found & ~gone | bit | before
+        for number, before_it in self.before.items():
+            if before_it & (merged | bit):
+                self.before[number] = before_it & ~merged | bit | before
 
     def order(self) -> list[int]:
         """All groups in an order in which they can run. It is depth first, so that results are used
@@ -79,17 +79,17 @@ class Precedence:
         return order
 
     def _closed(self, numbers: Iterable[int]) -> int:
-        found = 0
+        closure = 0
         for number in numbers:
-            found |= self.before[number] | 1 << number
-        self._awaited |= found
-        return found
+            closure |= self.before[number] | 1 << number
+        self._awaited |= closure
+        return closure
 
 
 def _numbers(bits: int) -> list[int]:
-    found = []
+    numbers = []
     while bits:
         low = bits & -bits
-        found.append(low.bit_length() - 1)
+        numbers.append(low.bit_length() - 1)
         bits ^= low
-    return found
+    return numbers

@@ -5,6 +5,10 @@ are with channels last. Such an operation can write a *twin* of its result, with
 value itself is then a view of the twin. ``reorder`` applies this to the preferred operations, and
 to all elementwise operations on a twin. No data is moved between them.
 
+This module makes the decision (``preferred_order``). The kernel library states which order its
+kernels write best (``KernelLibrary.preferred_order``). The step of a node with a parameter
+``order`` writes it.
+
     y = conv(x, w); z = maximum(y, 0)
     y' = conv(x, w, order); y = permute(y'); z' = maximum(y', 0); z = permute(z')
 """
@@ -14,8 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fl_jit.eager.kernel_dispatch import is_large
+from fl_jit.kernels import registry
+from fl_jit.kernels.codegen import instructions
+from fl_jit.kernels.descriptors import ConvDataGrad, Convolution, ConvWeightGrad
 from fl_jit.passes.reduction_forms import REDUCTIONS
-from fl_tensor.extend import Shape
+from fl_tensor.extend import Shape, is_reproducible
 from fl_tensor.graph import Graph, Node, Value
 
 #: For each axis in memory, slowest first, the axis of the value.
@@ -25,11 +33,34 @@ Order = tuple[int, ...]
 _PER_AXIS = {"pad": ("low", "high", "interior"), "slice": ("starts", "sizes", "steps")}
 #: Windows over the spatial axes. Their kernels take ``order`` as an additional parameter.
 _WINDOWS = frozenset(("max_pool", "avg_pool", "max_pool_gradient", "avg_pool_gradient"))
+_CONVOLUTIONS: dict[str, type] = {
+    "conv": Convolution,
+    "conv_data_gradient": ConvDataGrad,
+    "conv_weight_gradient": ConvWeightGrad,
+}
 
 
-def channels_last(rank: int) -> Order:
-    """(batch, channels, *spatial) as (batch, *spatial, channels)."""
-    return (0, *range(2, rank), 1)
+def preferred_order(node: Node) -> Order | None:
+    """The preferred axis order of a result: that of the kernel library, where it computes the node.
+    The state of an optimizer has the order of the gradients, and so have the weights from the first
+    step on. Under ``reproducible`` weights stay in C order, since a resumed run begins with weights
+    of a file."""
+    kind = _CONVOLUTIONS.get(node.op)
+    library = registry.active_library()
+    if kind is None or library is None:
+        return None
+    x, y = [value.shape for value in node.operands]
+    (out,) = node.outputs
+    if not is_large(node.op, x, y, out.shape, out.dtype):
+        return None
+    if kind is ConvWeightGrad:
+        return None if is_reproducible() else library.preferred_order(kind, y, x, out.shape)
+    return library.preferred_order(kind, x, y, out.shape)
+
+
+def is_elementwise(op: str) -> bool:
+    """Whether ``op`` is elementwise, with broadcasting operands."""
+    return op in instructions.ELEMENTWISE or op in ("where", "cast")
 
 
 def inverse(order: Order) -> Order:
@@ -105,11 +136,11 @@ class _Reordering:
         if preferred is not None:
             self.make(node, node.inputs, {**node.parameters, "order": preferred}, preferred)
             return
-        order = self.followed(node)
+        order = self.inherited(node)
         if order is None:
             self.nodes.append(node)
             if node.op == "permute":
-                self.show(node)
+                self.permute_twin(node)
         elif node.op in _WINDOWS:
             self.make(node, node.inputs, {**node.parameters, "order": order}, order)
         elif node.op in _PER_AXIS:
@@ -131,7 +162,7 @@ class _Reordering:
             operands = tuple([self.aligned(v, order) for v in node.operands])
             self.make(node, operands, node.parameters, order)
 
-    def show(self, node: Node) -> None:
+    def permute_twin(self, node: Node) -> None:
         # A permutation of a value with a twin has that twin, too, unless it has C order.
         (x,), (out,), axes = node.operands, node.outputs, node.parameters["axes"]
         if x in self.twins:
@@ -140,7 +171,7 @@ class _Reordering:
             if moved != tuple(range(len(moved))):
                 self.twins[out] = twin, moved
 
-    def followed(self, node: Node) -> Order | None:
+    def inherited(self, node: Node) -> Order | None:
         # The order of the first of the largest operands with a twin, if the operation can have it.
         if len(node.outputs) != 1:
             return None

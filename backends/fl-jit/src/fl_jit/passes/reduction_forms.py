@@ -28,7 +28,7 @@ def reduction_form(node: Node, row_axes: int) -> str | None:
     return None
 
 
-def without_kept_axes(graph: Graph) -> Graph:
+def without_keepdims(graph: Graph) -> Graph:
     """``graph`` with a reshape in place of ``keepdims``, for CSE of reductions that differ in
     nothing else."""
     nodes: list[Node] = []
@@ -102,9 +102,9 @@ def _steps(node: Node, graph: Graph) -> list[Node]:
 
 
 def _run_at_end(axes: list[int], rank: int) -> list[int]:
-    found: list[int] = []
+    last: list[int] = []
     for axis in range(rank - 1, -1, -1):
         if axis not in axes:
             break
-        found.insert(0, axis)
-    return found
+        last.insert(0, axis)
+    return last

@@ -18,16 +18,16 @@ def prepackable_weights(
     graph: Graph,
     layouts: Mapping[Value, StridedLayout],
     results: Collection[Value],
-    takes: Callable[[Node], bool],
+    reads_packed: Callable[[Node], bool],
 ) -> dict[Value, bool]:
     """The prepackable inputs, each with whether its transpose is used.
 
-    All their readers are nodes for which ``takes(node)`` holds, as the second operand and in the
-    same way. ``results`` are the roots that are read outside.
+    All their readers are nodes for which ``reads_packed(node)`` holds, as the second operand and in
+    the same way. ``results`` are the roots that are read outside.
     """
     inputs = set(graph.inputs)
-    found: dict[Value, bool] = {}
-    spoiled = set(results)
+    weights: dict[Value, bool] = {}
+    others = set(results)
     for node in graph.nodes:
         if node.op in VIEWS and layouts[node.outputs[0]].root is not node.outputs[0]:
             continue
@@ -35,18 +35,23 @@ def prepackable_weights(
             root = layouts[value].root
             if root not in inputs:
                 continue
-            turned = _turned(value, layouts[value], layouts[root]) if place == 1 else None
-            if turned is None or not takes(node) or found.setdefault(root, turned) is not turned:
-                spoiled.add(root)
-    return {root: turned for root, turned in found.items() if root not in spoiled}
+            transposed = _is_transposed(value, layouts) if place == 1 else None
+            if (
+                transposed is None
+                or not reads_packed(node)
+                or weights.setdefault(root, transposed) is not transposed
+            ):
+                others.add(root)
+    return {root: transposed for root, transposed in weights.items() if root not in others}
 
 
-def _turned(value: Value, shown: StridedLayout, whole: StridedLayout) -> bool | None:
+def _is_transposed(value: Value, layouts: Mapping[Value, StridedLayout]) -> bool | None:
     # Whether a value is the transpose of its root. None: neither that nor the root.
-    shape = whole.root.shape
-    if shown.offset or (len(shape) == 2 and 1 in shape):
+    root, offset, strides = layouts[value]
+    shape, whole = root.shape, layouts[root].strides
+    if offset or (len(shape) == 2 and 1 in shape):
         return None
-    if (value.shape, shown.strides) == (shape, whole.strides):
+    if (value.shape, strides) == (shape, whole):
         return False
-    turns = (value.shape[::-1], shown.strides[::-1]) == (shape, whole.strides)
-    return True if turns and len(shape) == 2 else None
+    transposed = (value.shape[::-1], strides[::-1]) == (shape, whole)
+    return True if transposed and len(shape) == 2 else None

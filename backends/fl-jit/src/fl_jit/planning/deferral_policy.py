@@ -41,12 +41,12 @@ REPRODUCIBLY = 1 << 21
 class DeferralPolicy:
     """The counters of the policy, shared by all threads. ``patience`` 0: always defer."""
 
-    __slots__ = ("_elements", "_vain", "patience", "rest")
+    __slots__ = ("_elements", "_without_gain", "patience", "rest")
 
     def __init__(self, patience: int = 8) -> None:
         self.patience = patience
         self.rest = 0  # elements of operations that will run eagerly
-        self._vain = 0
+        self._without_gain = 0
         self._elements = 0
 
     def records(self, size: int) -> bool:
@@ -56,19 +56,19 @@ class DeferralPolicy:
             return False
         return True
 
-    def paid(self) -> None:
+    def record_gain(self) -> None:
         """Record that a plan was faster."""
-        self._vain = self._elements = 0
+        self._without_gain = self._elements = 0
 
-    def in_vain(self, calls: int, size: int) -> None:
+    def record_no_gain(self, calls: int, size: int) -> None:
         """Record that deferral of ``calls`` operations on ``size`` elements made them no faster."""
         if not self.patience or size >= LIGHT * calls or is_reproducible():
             return
-        self._vain += 1
+        self._without_gain += 1
         self._elements += size
-        if self._vain >= self.patience:
+        if self._without_gain >= self.patience:
             self.rest = max(REST * self._elements, LEAST)
-            self._vain = self._elements = 0
+            self._without_gain = self._elements = 0
 
 
 def is_heavy(calls: int, size: int) -> bool:

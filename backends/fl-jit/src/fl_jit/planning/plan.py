@@ -8,33 +8,39 @@ the leaves of a trace, which must have the count, shapes, dtypes and strides tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from operator import itemgetter
 from typing import Any, Protocol
 
 from fl_jit.eager.views import strides_of
 from fl_jit.extensions import registry
+from fl_jit.kernels.layout import Packed
 from fl_jit.passes import layout_assignment
 from fl_jit.passes.epilogue_fusion import FusedEpilogue
 from fl_jit.passes.fusion import Fusion
 from fl_jit.passes.group import Group
-from fl_jit.passes.reduction_forms import split, without_kept_axes
+from fl_jit.passes.reduction_forms import split, without_keepdims
 from fl_jit.passes.schedule import Task, schedule
 from fl_jit.planning.reserve import needed, reserve
 from fl_jit.planning.translate import Translation
 from fl_jit.reports import describe, drawing, observers
-from fl_jit.steps import fused_epilogue, indexing, pooling, preferred_layout, prepacking
+from fl_jit.reports.causes import NO_CAUSES, last_calls, named_steps
+from fl_jit.steps import indexing, pooling
 from fl_jit.steps.contraction import Contraction
 from fl_jit.steps.donation import Values, donated
 from fl_jit.steps.external import External
-from fl_jit.steps.fused_epilogue import FusedEpilogueStep
+from fl_jit.steps.fused_epilogue import FusedEpilogueStep, fused_epilogues
 from fl_jit.steps.lower import lower
 from fl_jit.steps.operation import Operation
-from fl_jit.steps.views import show
+from fl_jit.steps.prepacking import prepack_steps
+from fl_jit.steps.views import array_of
 from fl_jit.traces import interrupts
 from fl_jit.traces.failure_isolation import fail
 from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Lazy, Stream
+from fl_jit.traces.prepacked import PrepackedArray
+from fl_memory.causes import Cause, observed
+from fl_tensor.extend import cached_property
 from fl_tensor.extend.numpy import Number
 from fl_tensor.graph import Node, Value, cost
 from fl_tensor.graph.cse import cse
@@ -44,12 +50,16 @@ from fl_tensor.graph.strides import contiguous, layouts
 class Step(Protocol):
     """Reads arrays of ``values`` and stores its results there. ``roots`` are all that it reads or
     writes, and ``dying`` those with no later reader. ``nodes`` are the nodes that it computes.
-    ``kind`` names the implementation, for reports."""
+    ``in_place`` are the results that may reuse the memory of dying operands. ``kind`` names the
+    implementation, for reports."""
 
     kind: str
     nodes: list[Node]
     roots: list[Value]
     dying: list[Value]
+
+    @property
+    def in_place(self) -> Collection[Value]: ...
 
     def __call__(self, values: Values) -> None: ...
 
@@ -58,6 +68,8 @@ class Plan:
     """See the module. ``eager`` is the NumPy backend. It runs operations that have no other
     implementation, and those for which ``fusible`` is false."""
 
+    #: Whether the last run read prepacked weights.
+    reads_prepacked = False
     _is_new = True
 
     def __init__(
@@ -69,25 +81,26 @@ class Plan:
     ) -> None:
         self.inputs = translation.inputs
         self.outputs = translation.outputs
+        self.first_result, self.call_count = translation.first_result, translation.call_count
         numbers: set[Value] = set()
         strides, orders = {}, {}
         for leaf, values in zip(leaves, self.inputs, strict=True):
             if leaf.__class__ is Stream or not leaf.shape:
                 numbers.update(values)
             else:
-                strides[values[0]] = found = strides_of(leaf.array)
-                if order := layout_assignment.order_of(leaf.shape, found):
+                strides[values[0]] = of_leaf = strides_of(leaf.array)
+                if order := layout_assignment.order_of(leaf.shape, of_leaf):
                     orders[values[0]] = order
         extended = registry.current()
         kernels = extended.kernels
         graph = extended.rewritten(translation.graph, fusible)
 
         def preferred(node: Node) -> layout_assignment.Order | None:
-            return preferred_layout.preferred_layout(node) if kernels.make(node) is None else None
+            return layout_assignment.preferred_order(node) if kernels.make(node) is None else None
 
-        graph = cse(without_kept_axes(graph))
+        graph = cse(without_keepdims(graph))
         graph = split(
-            layout_assignment.reorder(graph, preferred_layout.elementwise, preferred, orders)
+            layout_assignment.reorder(graph, layout_assignment.is_elementwise, preferred, orders)
         ).prune()
         self.graph = graph
         self.results = graph.outputs
@@ -97,41 +110,44 @@ class Plan:
             self.constants[value] = one.array if value.shape else one.array[()]
             numbers.update([] if value.shape else [value])
         self.layouts = layouts(graph, strides)
-        made = {node: kernels.make(node, self.layouts) for node in graph.nodes}
-        fusion = Fusion(graph, self.layouts, lambda n: made[n] is None and fusible(n))
+        registered = {node: kernels.make(node, self.layouts) for node in graph.nodes}
+        fusion = Fusion(graph, self.layouts, lambda n: registered[n] is None and fusible(n))
         self.fusion = fusion
-        self.wanted = self._wanted(fusion.groups)
+        self.live_outs = self._live_outs(fusion.groups)
         self.numbers, self.eager = numbers, eager
         self.steps: list[Step] = []
         results = {self.layouts[v].root for v in self.results}
-        attached = fused_epilogue.attached(
-            fusion.groups, self.layouts, results, self.wanted, lambda node: made.get(node) is None
-        )
-        self.keeps = prepacking.keeps(graph, self.layouts, results, lambda node: made[node] is None)
-        products = {found.product for found in attached.values()}
+
+        def is_builtin(node: Node) -> bool:
+            return registered[node] is None
+
+        fused = fused_epilogues(fusion.groups, self.layouts, results, is_builtin)
+        #: Of each input that may be prepacked.
+        self.prepack_steps = prepack_steps(graph, self.layouts, results, is_builtin)
+        products = {epilogue.product for epilogue in fused.values()}
         for group in fusion.groups:
             node = group.nodes[0]
-            run = made.get(node)
+            run = registered.get(node)
             if run is not None:
                 self.steps.append(External(node, self.layouts, run))
             elif node in products:
                 continue
-            elif group in attached:
-                self.steps.append(self._following(attached[group], group))
+            elif group in fused:
+                self.steps.append(self._fused(fused[group], group))
             elif group.space is None:
                 own = indexing.step(node, self.layouts, eager) or pooling.step(node, self.layouts)
                 self.steps.append(own or self._operation(node))
             else:
                 self.steps.append(self._launch(group))
-            if group not in attached:
+            if group not in fused:
                 self.steps[-1].nodes = group.nodes
-        self._put_in_order()
-        self._let_go()
+        self._schedule_steps()
+        self._find_last_uses()
         #: Of each live result: its number, and the function that returns its array.
-        self._shown = list(zip(self.outputs, map(self._reader, self.results), strict=True))
+        self._readers = list(zip(self.outputs, map(self._reader, self.results), strict=True))
         #: Of each leaf: its first value, whether that is a number, and its prepacking step.
-        self._given = [(v, v in numbers, self.keeps.get(v)) for v, *_ in self.inputs]
-        self._words = {words[0]: words for words in self.inputs if len(words) > 1}
+        self._leaves = [(v, v in numbers, self.prepack_steps.get(v)) for v, *_ in self.inputs]
+        self._stream_words = {words[0]: words for words in self.inputs if len(words) > 1}
 
     def _reader(self, value: Value) -> Callable[[Values], Any]:
         # The function that returns the array of a result.
@@ -141,75 +157,93 @@ class Plan:
         whole = math.prod(root.shape) == math.prod(value.shape) and root not in self.graph.inputs
         if whole and not offset and strides == contiguous(value.shape):
             return lambda values: values[root].reshape(value.shape)  # faster than by strides
-        return lambda values: show(values, value, layout)
+        return lambda values: array_of(values, value, layout)
 
     def _launch(self, group: Group) -> Step:
         from fl_jit.steps.launch import Launch
 
-        return Launch(lower(group, self.layouts, self.wanted, self.numbers))
+        return Launch(lower(group, self.layouts, self.live_outs, self.numbers))
 
-    def _operation(self, node: Node) -> Step:
-        kind = Contraction if node.op in cost.CONTRACTIONS else Operation
-        return kind(node, self.layouts, self.eager)
+    def _operation(self, node: Node) -> Operation:
+        if node.op in cost.CONTRACTIONS:
+            return Contraction(node, self.layouts, self.eager, self._packed(node))
+        return Operation(node, self.layouts, self.eager)
 
-    def _following(self, found: FusedEpilogue, group: Group) -> Step:
-        product = self._operation(found.product)
+    def _fused(self, fused: FusedEpilogue, group: Group) -> Step:
+        product = self._operation(fused.product)
         return FusedEpilogueStep(
-            found, self.layouts, self.wanted, product, lambda: self._launch(group)
+            fused,
+            self.layouts,
+            self.live_outs,
+            product,
+            lambda: self._launch(group),
+            self._packed(fused.product),
         )
 
-    def _wanted(self, groups: list[Group]) -> set[Value]:
+    def _packed(self, product: Node) -> Packed | None:
+        step = self.prepack_steps.get(self.layouts[product.operands[1]].root)
+        return None if step is None else step.layout
+
+    def _live_outs(self, groups: list[Group]) -> set[Value]:
         # The roots that are read outside the group that computes them.
         home = {v: group for group in groups for node in group.nodes for v in node.outputs}
-        wanted = {self.layouts[v].root for v in self.results}
+        live_outs = {self.layouts[v].root for v in self.results}
         for group in groups:
             for node in group.nodes:
                 roots = {self.layouts[v].root for v in node.operands}
-                wanted |= {r for r in roots if home.get(r) is not group}
-        return wanted
+                live_outs |= {r for r in roots if home.get(r) is not group}
+        return live_outs
 
-    def _put_in_order(self) -> None:
+    def _schedule_steps(self) -> None:
         tasks = []
         for step in self.steps:
-            made = {v for node in step.nodes for v in node.outputs}
+            outputs = {v for node in step.nodes for v in node.outputs}
             roots = set(step.roots)
-            tasks.append(Task(roots - made, roots & made))
-        kept = {self.layouts[v].root for v in self.results}
-        order = schedule(tasks, kept)
+            tasks.append(Task(roots - outputs, roots & outputs))
+        order = schedule(tasks, {self.layouts[v].root for v in self.results})
         self.steps = [self.steps[i] for i in order]
         if any(step.kind == "kernel" for step in self.steps):
-            from fl_jit.steps.launch import merged
+            from fl_jit.steps.launch import batch_launches
 
-            self.steps = merged(self.steps, [tasks[i] for i in order])
+            self.steps = batch_launches(self.steps, [tasks[i] for i in order])
 
-    def _let_go(self) -> None:
-        kept = {self.layouts[v].root for v in self.results}
-        seen: set[Value] = set(kept)
+    def _find_last_uses(self) -> None:
+        used_later = {self.layouts[v].root for v in self.results}
         for step in reversed(self.steps):
-            step.dying = [v for v in dict.fromkeys(step.roots) if v not in seen]
-            seen.update(step.dying)
+            step.dying = [v for v in dict.fromkeys(step.roots) if v not in used_later]
+            used_later.update(step.dying)
         #: The values freed after each step. After the last one, all values go together.
-        self._going = [*(step.dying for step in self.steps[:-1]), []]
+        self._freed = [*(step.dying for step in self.steps[:-1]), []]
 
-    def run(self, leaves: list[Any], results: list[Lazy | None]) -> None:
+    def run(
+        self, leaves: list[Any], results: list[Lazy | None], causes: Mapping[int, Cause] = NO_CAUSES
+    ) -> None:
         """Store the arrays of the live ``results``. If that fails, overwritten ``leaves`` become
-        ``Overwritten``, and dependent results wait for ``Failed``."""
+        ``Overwritten``, and dependent results wait for ``Failed``. ``causes``: those of the calls
+        by number, which become those of the steps."""
         values = Values(self.constants)
-        owned = donated(leaves)
-        for leaf, (value, is_number, keep), mine in zip(leaves, self._given, owned, strict=True):
+        is_donated = donated(leaves)
+        reads_prepacked = False
+        for leaf, (value, is_number, prepack), donates in zip(
+            leaves, self._leaves, is_donated, strict=True
+        ):
             if is_number:
                 if leaf.__class__ is Number:
                     values[value] = leaf.number
                 elif leaf.__class__ is Stream:
-                    values.update(zip(self._words[value], map(_signed, leaf)))
+                    values.update(zip(self._stream_words[value], map(_signed, leaf)))
                 else:
                     values[value] = leaf.array[()]
-            elif keep is not None:
-                values[value] = keep(leaf)
+            elif prepack is not None:
+                values[value] = weights = prepack(leaf)
+                if weights.__class__ is PrepackedArray:
+                    values.addresses[value] = weights.address
+                    reads_prepacked = True
             else:
                 values[value] = leaf.array
-                if mine:
+                if donates:
                     values.donated.add(value)
+        self.reads_prepacked = reads_prepacked
         if values.donated:
             interrupts.hold()
         if self._is_new:
@@ -218,12 +252,14 @@ class Plan:
         step = None
         try:
             steps = observers.steps(self) if observers.watchers else self.steps
-            for step, going in zip(steps, self._going):
+            if observed:
+                steps = named_steps(self, steps, causes)
+            for step, freed in zip(steps, self._freed):
                 step(values)
-                for value in going:
+                for value in freed:
                     del values[value]
             step = None
-            for number, read in self._shown:
+            for number, read in self._readers:
                 if (result := results[number]) is not None:  # None: not live in this run
                     result.array = read(values)
         except BaseException as error:
@@ -231,10 +267,10 @@ class Plan:
                 if value in values.overwritten:
                     leaves[i] = Overwritten(leaves[i])
             if isinstance(error, Exception) and step is not None:
-                fail(results, self._needing(step), error)
+                fail(results, self._dependents(step), error)
             raise
 
-    def _needing(self, step: Step) -> list[int]:
+    def _dependents(self, step: Step) -> list[int]:
         # The results that depend on a failed step. Where a step computes several arrays, it is not
         # known which of them failed.
         failed = {v for node in step.nodes for v in node.outputs}
@@ -243,13 +279,13 @@ class Plan:
         for node in self.graph.nodes:
             if not failed.isdisjoint(node.operands):
                 failed.update(node.outputs)
-        found = zip(self.outputs, self.results, strict=True)
-        return [number for number, value in found if value in failed]
+        results = zip(self.outputs, self.results, strict=True)
+        return [number for number, value in results if value in failed]
 
-    @property
-    def is_keeping(self) -> bool:
-        """Whether the last run read prepacked weights."""
-        return bool(self.keeps) and any(keep.is_on for keep in self.keeps.values())
+    @cached_property
+    def last_calls(self) -> list[int]:
+        """The number of the last recorded call that each step computes, -1 where there is none."""
+        return last_calls(self)
 
     def to_dot(self, operations: bool = False) -> str:
         """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""

@@ -17,7 +17,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fl_jit.eager.prepacked import storage_of
 from fl_jit.eager.views import strides_of
 from fl_jit.extensions import registry
 from fl_jit.passes import layout_assignment
@@ -28,6 +27,7 @@ from fl_jit.planning.translate import Translation
 from fl_jit.steps import lower
 from fl_jit.steps.interpret import interpret, last_uses
 from fl_jit.traces.lazy import Lazy, Stream, Trace
+from fl_jit.traces.prepacked import storage_of
 from fl_jit.traces.recording import Recording
 from fl_memory import free_after_fork
 from fl_tensor.extend import is_reproducible, settings
@@ -37,8 +37,8 @@ from fl_tensor.graph import Node
 #: Capacities of the plan cache and of the counts of structures, both LRU. With more alternating
 #: structures than plans, each run would find its plan evicted. So a plan is evicted only for a
 #: structure that was counted since the plan last ran. The other structures are interpreted.
-MOST = 256
-MOST_SIGHTINGS = 4096
+CAPACITY = 256
+COUNTED = 4096
 #: How many times a trace is interpreted while its plan is compiled in the background.
 WARMUP_RUNS = 8
 
@@ -82,31 +82,31 @@ class PlanCache:
         if self.compile_after == 1:
             self.policy.patience = 0
         self._lock = free_after_fork(threading.Lock())
-        self._found: dict[Structure, PlanFuture] = {}
+        self._plans: dict[Structure, PlanFuture] = {}
         self._clock = itertools.count(1)
-        self._sighted: OrderedDict[int, tuple[int, int]] = OrderedDict()  # count, last run
+        self._counts: OrderedDict[int, tuple[int, int]] = OrderedDict()  # count, last run
 
     def execute(self, trace: Trace, seen: list[bool]) -> None:
         """Compute the live results of ``trace``, marked by ``seen``."""
-        making = self._making(trace, seen)
-        if making is None:
+        future = self._plan_future(trace, seen)
+        if future is None:
             interpret(self.eager, trace, seen)
             return
-        if making.plan is None:
-            making.wait()
-        plan = making.plan
+        if future.plan is None:
+            future.wait()
+        plan = future.plan
         if plan is None:
             interpret(self.eager, trace, seen)
-            self.policy.in_vain(len(trace.calls), making.elements)
-            self._report(making, trace)
+            self.policy.record_no_gain(len(trace.calls), future.elements)
+            self._report(future, trace)
             return
-        plan.run(trace.leaves, trace.results)
-        if making.pays or plan.is_keeping:
-            self.policy.paid()
+        plan.run(trace.leaves, trace.results, trace.causes)
+        if future.pays or plan.reads_prepacked:
+            self.policy.record_gain()
         else:
-            self.policy.in_vain(len(trace.calls), making.elements)
+            self.policy.record_no_gain(len(trace.calls), future.elements)
 
-    def _making(self, trace: Trace, seen: list[bool]) -> PlanFuture | None:
+    def _plan_future(self, trace: Trace, seen: list[bool]) -> PlanFuture | None:
         # The plan that computes this trace, or None where it is interpreted.
         by_rule = is_reproducible() and self.compile_after > 1
         if by_rule:
@@ -116,14 +116,14 @@ class PlanCache:
                 return None
             trace.leaves = [_in_order(leaf) for leaf in trace.leaves]
         key = structure(trace, seen)
-        making = self._planned(key)
-        if making is None:
-            return self._sight(key, trace, seen, by_rule)
-        making.used = next(self._clock)
-        if making.grace and not by_rule:
-            making.grace -= 1
+        future = self._planned(key)
+        if future is None:
+            return self._count(key, trace, seen, by_rule)
+        future.used = next(self._clock)
+        if future.grace and not by_rule:
+            future.grace -= 1
             return None
-        return making
+        return future
 
     def _planned(self, key: Structure) -> PlanFuture | None:
         # A comparison with the last structure of the recording is cheaper than a hash.
@@ -132,17 +132,17 @@ class PlanCache:
         if latest is not None and latest[:-1] == key[1:]:
             return latest[-1]
         with self._lock:
-            found = self._found.get(key)
+            found = self._plans.get(key)
         if found is not None:
             recording.latest = *key[1:], found
         elif latest is not None and recording.ends_before is not None and not key.reproducible:
             # The last iteration of a loop: variables of its body are dead.
-            seen, *rest, making = latest
+            seen, *rest, future = latest
             if tuple(rest) == key[2:] and not any(map(operator.gt, key.seen, seen)):
-                return making
+                return future
         return found
 
-    def _sight(
+    def _count(
         self, key: Structure, trace: Trace, seen: list[bool], at_once: bool
     ) -> PlanFuture | None:
         # Count a structure without a plan; its plan is started when the count suffices.
@@ -150,48 +150,48 @@ class PlanCache:
         at_once = at_once or self.compile_after == 1 or is_heavy(len(trace.calls), size)
         if trace.is_once and not at_once:
             return None
-        sighted = hash((key.recording, key.seen, key.version))
+        counted = hash((key.recording, key.seen, key.version))
         with self._lock:
-            count, before = self._sighted.get(sighted, (0, 0))
-            self._sighted[sighted] = count + 1, next(self._clock)
-            self._sighted.move_to_end(sighted)
-            if len(self._sighted) > MOST_SIGHTINGS:
-                self._sighted.popitem(last=False)
-            full = len(self._found) >= MOST
-            since = min(self._found.values(), key=_used).used if full else 0
+            count, before = self._counts.get(counted, (0, 0))
+            self._counts[counted] = count + 1, next(self._clock)
+            self._counts.move_to_end(counted)
+            if len(self._counts) > COUNTED:
+                self._counts.popitem(last=False)
+            full = len(self._plans) >= CAPACITY
+            since = min(self._plans.values(), key=_used).used if full else 0
         if not at_once and (count + 1 < self.compile_after or before < since):
-            self.policy.in_vain(len(trace.calls), size)
+            self.policy.record_no_gain(len(trace.calls), size)
             return None
-        making = PlanFuture(trace, seen, self._made, size)
-        making.used = next(self._clock)
+        future = PlanFuture(trace, seen, self._make, size)
+        future.used = next(self._clock)
         try:
             with self._lock:
-                self._found[key] = making
-                if len(self._found) > MOST:
-                    self._forget(min(self._found, key=lambda key: self._found[key].used))
+                self._plans[key] = future
+                if len(self._plans) > CAPACITY:
+                    self._forget(min(self._plans, key=lambda key: self._plans[key].used))
             if at_once or not self.background:
-                making.run()
-                return making
-            making.submit(WARMUP_RUNS - 1)
+                future.run()
+                return future
+            future.submit(WARMUP_RUNS - 1)
         except BaseException:  # it is made at the next run
-            making.interrupted()
+            future.interrupted()
             with self._lock:
                 self._forget(key)
             raise
         return None
 
     def _forget(self, key: Structure) -> None:
-        self._found.pop(key, None)
+        self._plans.pop(key, None)
         key.recording.latest = None
 
-    def _made(self, translation: Translation, leaves: list[Any]) -> Plan:
+    def _make(self, translation: Translation, leaves: list[Any]) -> Plan:
         return Plan(translation, leaves, self.eager, self.fusible)
 
-    def _report(self, making: PlanFuture, trace: Trace) -> None:
+    def _report(self, future: PlanFuture, trace: Trace) -> None:
         # Warns once that there is no plan.
-        error = making.error
-        if not making.reported:
-            making.reported = True
+        error = future.error
+        if not future.reported:
+            future.reported = True
             warnings.warn(
                 f"a computation of {len(trace.calls)} operations runs one by one from now on, "
                 f"because its plan could not be made: {type(error).__name__}: {error}",
@@ -201,21 +201,21 @@ class PlanCache:
 
     def wait(self) -> None:
         """Return when no plan is being compiled. All plans are used from then on."""
-        for making in self._all():
-            making.wait()
-            making.grace = 0
+        for future in self._all():
+            future.wait()
+            future.grace = 0
 
     def entries(self) -> list[Plan]:
         """The plans in the cache, least recently used first."""
-        return [making.plan for making in self._all() if making.plan is not None]
+        return [future.plan for future in self._all() if future.plan is not None]
 
     def _all(self) -> list[PlanFuture]:
         with self._lock:
-            return sorted(self._found.values(), key=_used)
+            return sorted(self._plans.values(), key=_used)
 
 
-def _used(making: PlanFuture) -> int:
-    return making.used
+def _used(future: PlanFuture) -> int:
+    return future.used
 
 
 def structure(trace: Trace, seen: list[bool]) -> Structure:
@@ -228,7 +228,8 @@ def structure(trace: Trace, seen: list[bool]) -> Structure:
         elif kind is Stream:
             kinds.append(None)
         else:
-            array = leaf.array if kind is NumpyAdapter or kind is Lazy else storage_of(leaf)
+            packed = kind is Lazy and leaf.trace is not None
+            array = storage_of(leaf) if packed else leaf.array
             shape = array.shape
             kinds.append((leaf.dtype, shape, array.strides) if shape else leaf.dtype)
     version = registry.current().version

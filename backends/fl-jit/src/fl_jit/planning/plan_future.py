@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fl_jit.eager.prepacked import storage_of
 from fl_jit.eager.views import outline
 from fl_jit.planning import background
 from fl_jit.planning.deferral_policy import SAVED
 from fl_jit.planning.translate import Translation
 from fl_jit.traces.lazy import Stream
+from fl_jit.traces.prepacked import storage_of
 from fl_tensor.extend.numpy import NumpyAdapter
 
 if TYPE_CHECKING:
@@ -47,27 +47,27 @@ class PlanFuture:
         self,
         trace: Trace,
         seen: list[bool],
-        made: Callable[[Translation, list[Any]], Plan],
+        make: Callable[[Translation, list[Any]], Plan],
         elements: int,
     ) -> None:
         self.elements = elements
         leaves = [_outlined(leaf) for leaf in trace.leaves]
-        self._given: Any = trace.calls, leaves, seen, made
+        self._request: Any = trace.calls, leaves, seen, make
         self._done = threading.Event()
         self._process = os.getpid()
 
     def run(self) -> None:
         """Compile the plan now. Raises only interrupts, such as KeyboardInterrupt."""
-        calls, leaves, seen, made = self._given
+        calls, leaves, seen, make = self._request
         try:
-            plan = made(Translation(calls, leaves, seen), leaves)
+            plan = make(Translation(calls, leaves, seen), leaves)
             own = any("." in call.op for call in calls)  # their kernel is used in any case
             self.pays = own or len(calls) - len(plan.steps) >= SAVED
             self.plan = plan
         except Exception as error:
             self.error = error
         self._done.set()
-        self._given = None
+        self._request = None
 
     def submit(self, grace: int) -> None:
         """Compile the plan in the background."""

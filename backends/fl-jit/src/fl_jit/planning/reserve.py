@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from fl_memory import selection
+from fl_memory import cause, selection
 from fl_tensor.graph import Value, cost
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: Plans that need less give no hint.
 LEAST = 64 << 20
-#: Kinds of steps whose results may reuse the memory of operands.
-_IN_PLACE = ("kernel", "product")
 #: Spare memory beyond the need, as a fraction of it, for fragmentation.
 _SPARE = 1 / 32
 
@@ -28,23 +26,23 @@ _SPARE = 1 / 32
 def needed(steps: Sequence[Step], donated: Collection[Value]) -> int:
     """The peak bytes of the results that a plan holds at once, its own results included.
     ``donated`` are operands whose memory results may reuse."""
-    given, mine = set(donated), set[Value]()
+    operands, results = set(donated), set[Value]()
     held = peak = 0
     for step in steps:
-        dying = (given | mine).intersection(step.dying)
-        made = {v for node in step.nodes for v in node.outputs}.intersection(step.roots)
-        for value in made:
+        dying = (operands | results).intersection(step.dying)
+        outputs = {v for node in step.nodes for v in node.outputs}.intersection(step.roots)
+        for value in outputs:
             over = next((v for v in dying if _fits(value, v)), None)
-            if over is None or step.kind not in _IN_PLACE:
-                mine.add(value)
+            if over is None or value not in step.in_place:
+                results.add(value)
                 held += cost.size(value)
                 continue
             dying.remove(over)
-            owners = mine if over in mine else given
+            owners = results if over in results else operands
             owners.remove(over)
             owners.add(value)
         peak = max(peak, held)
-        held -= sum(cost.size(v) for v in dying & mine)
+        held -= sum(cost.size(v) for v in dying & results)
     return peak
 
 
@@ -55,4 +53,5 @@ def _fits(result: Value, operand: Value) -> bool:
 def reserve(nbytes: int) -> None:
     """Tell the current memory manager that this many bytes will be live at once."""
     if nbytes >= LEAST:
-        selection.current().reserve_hint(int(nbytes * (1 + _SPARE)))
+        with cause(operation="reserve_hint"):
+            selection.current().reserve_hint(int(nbytes * (1 + _SPARE)))

@@ -37,21 +37,21 @@ class Facts(NamedTuple):
 
 def of_step(step: Step, plan: Plan) -> Facts:
     """The facts of a step of ``plan`` before it runs."""
-    found = cost.of_group(step.nodes, plan.layouts, plan.wanted)
-    return Facts(step.kind, work(step.nodes), shape(step.nodes), found.bytes, found.flops)
+    total = cost.of_group(step.nodes, plan.layouts, plan.live_outs)
+    return Facts(step.kind, work(step.nodes), shape(step.nodes), total.bytes, total.flops)
 
 
 def of_run(step: Step, plan: Plan, library: str | None) -> Facts:
     """The facts of a step that ran, by a kernel of ``library`` if there was one."""
     facts = of_step(step, plan)
-    alone = "numpy" if facts.kind == "contraction" else facts.kind
-    return facts._replace(kind=library or alone)
+    kind = "numpy" if facts.kind == "contraction" else facts.kind
+    return facts._replace(kind=library or kind)
 
 
 def of_node(node: Node, kind: str) -> Facts:
     """The facts of a node that runs alone."""
-    found = cost.of_group([node])
-    return Facts(kind, node.op, shape([node]), found.bytes, found.flops)
+    total = cost.of_group([node])
+    return Facts(kind, node.op, shape([node]), total.bytes, total.flops)
 
 
 def work(nodes: Sequence[Node]) -> str:
@@ -81,11 +81,10 @@ def listing(plan: Plan) -> str:
     for number, step in enumerate(plan.steps):
         kind, what, shapes, nbytes, flops = of_step(step, plan)
         rows.append((str(number), kind, nbytes, flops, shapes, what))
-    told = render_table(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
-    if plan.keeps:
-        told += f"\nkept packed from run {profitability.RUNS_UNTIL_KEPT} with the same values on:"
-    for value, keep in plan.keeps.items():
-        told += (
-            f"\n  {value} {_times(value)}{', turned' * keep.turned}: {keep.layout.nbytes:,} bytes"
-        )
-    return told
+    text = render_table(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
+    if plan.prepack_steps:
+        text += f"\nprepacked from run {profitability.RUNS_UNTIL_KEPT} with the same values on:"
+    for value, prepack in plan.prepack_steps.items():
+        transposed = ", transposed" * prepack.transposed
+        text += f"\n  {value} {_times(value)}{transposed}: {prepack.layout.nbytes:,} bytes"
+    return text

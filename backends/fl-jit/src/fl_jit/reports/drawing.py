@@ -54,18 +54,18 @@ class _Drawing:
 
     def _edge(self, value: Value, target: str) -> None:
         source = self.source.get(self.plan.layouts[value].root, target)
-        why = self.plan.fusion.apart.get(self.plan.layouts[value].root)
-        more = f", tooltip={quoted(why)}, style=dashed" if why else ""
-        line = f"    {source} -> {target} [label={quoted(value.type)}{more}]"
+        why = self.plan.fusion.unfused.get(self.plan.layouts[value].root)
+        style = f", tooltip={quoted(why)}, style=dashed" if why else ""
+        line = f"    {source} -> {target} [label={quoted(value.type)}{style}]"
         if source != target and line not in self.lines[-32:]:  # read twice by one step
             self.lines.append(line)
 
     def _about(self, number: int, step: Step) -> tuple[str, str]:
         facts = describe.of_step(step, self.plan)
-        said, heat = self.remark(number)
+        remark, heat = self.remark(number)
         label = [f"{facts.kind} {facts.shape}"]
         label.append(f"{facts.bytes / 1e6:.2f} MB, {facts.flops / 1e6:.2f} MFLOP")
-        return "\n".join([*label, said] if said else label), f'fillcolor="0.0 {heat:.3f} 1.0"'
+        return "\n".join([*label, remark] if remark else label), f'fillcolor="0.0 {heat:.3f} 1.0"'
 
     def _step(self, number: int, step: Step) -> None:
         about, colour = self._about(number, step)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan, Step
-    from fl_jit.traces.failure_isolation import Part
+    from fl_jit.traces.failure_isolation import Subtrace
     from fl_jit.traces.lazy import Trace
 
 
@@ -18,7 +18,7 @@ class Observer(Protocol):
 
     def steps(self, plan: Plan, steps: Iterable[Step]) -> Iterable[Step]: ...
 
-    def calls(self, trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]: ...
+    def calls(self, trace: Trace | Subtrace, numbers: Iterable[int]) -> Iterable[int]: ...
 
 
 #: The observers of the whole process.
@@ -27,24 +27,24 @@ watchers: tuple[Observer, ...] = ()
 
 def steps(plan: Plan) -> Iterable[Step]:
     """The steps of ``plan``, which the caller runs one by one."""
-    found: Iterable[Step] = plan.steps
-    for watcher in watchers:
-        found = watcher.steps(plan, found)
-    return found
+    observed: Iterable[Step] = plan.steps
+    for observer in watchers:
+        observed = observer.steps(plan, observed)
+    return observed
 
 
-def calls(trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]:
+def calls(trace: Trace | Subtrace, numbers: Iterable[int]) -> Iterable[int]:
     """The numbers of calls that the caller runs one by one without a plan."""
-    for watcher in watchers:
-        numbers = watcher.calls(trace, numbers)
+    for observer in watchers:
+        numbers = observer.calls(trace, numbers)
     return numbers
 
 
-def add(watcher: Observer) -> None:
+def add(observer: Observer) -> None:
     global watchers
-    watchers = (*watchers, watcher)
+    watchers = (*watchers, observer)
 
 
-def remove(watcher: Observer) -> None:
+def remove(observer: Observer) -> None:
     global watchers
-    watchers = tuple(w for w in watchers if w is not watcher)
+    watchers = tuple(w for w in watchers if w is not observer)

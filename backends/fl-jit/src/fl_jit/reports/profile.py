@@ -18,12 +18,12 @@ from fl_tensor.graph import Node, Value
 
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan, Step
-    from fl_jit.traces.failure_isolation import Part
+    from fl_jit.traces.failure_isolation import Subtrace
     from fl_jit.traces.lazy import Trace
 
 _clock = time.perf_counter_ns
 #: Lines of the table that ``print`` shows.
-_SHOWN = 24
+_PRINTED_ROWS = 24
 
 
 class Row(NamedTuple):
@@ -100,16 +100,16 @@ class profile:
             times.calls[number] += 1
             times.libraries[number] = self._served.by
 
-    def calls(self, trace: Trace | Part, numbers: Iterable[int]) -> Iterable[int]:
+    def calls(self, trace: Trace | Subtrace, numbers: Iterable[int]) -> Iterable[int]:
         for number in numbers:
             self._served.by = None
             start = _clock()
             yield number
             took = _clock() - start
             kind = f"call {self._served.by}" if self._served.by else "call"
-            found = self._calls.setdefault(_facts(trace, number, kind), [0, 0])
-            found[0] += 1
-            found[1] += took
+            totals = self._calls.setdefault(_facts(trace, number, kind), [0, 0])
+            totals[0] += 1
+            totals[1] += took
 
     def _serves(self, library: KernelLibrary, kernel: Kernel) -> None:
         self._served.by = library.name
@@ -137,13 +137,13 @@ class profile:
                 line[0] += times.calls[number]
                 line[1] += times.ns[number]
         wall = self.wall_ms
-        found = []
+        rows = []
         for facts, (calls, ns) in sums.items():
             kind, work, shape, nbytes, flops = facts
             busy = max(ns, 1)
             rates = calls * nbytes / busy, calls * flops / busy
-            found.append(Row(kind, work, shape, calls, ns / 1e6, ns / 1e4 / wall, *rates))
-        return sorted(found, key=lambda row: -row.ms)
+            rows.append(Row(kind, work, shape, calls, ns / 1e6, ns / 1e4 / wall, *rates))
+        return sorted(rows, key=lambda row: -row.ms)
 
     def to_dot(self, operations: bool = False) -> str:
         """The plans that ran in Graphviz' language, with the mean time of each step.
@@ -157,22 +157,22 @@ class profile:
         head = (
             f"{self.wall_ms:.1f} ms: {steps:.1f} in steps of {len(self._plans)} plans run {runs} "
             f"times and calls without a plan, {self.wall_ms - steps:.1f} elsewhere (Python, "
-            f"recording, making plans, operations that are not put off)"
+            f"recording, making plans, operations that are not deferred)"
         )
-        parts = [head, "", _by_kind(rows), "", _table(rows[:_SHOWN])]
-        if rows[_SHOWN:]:
-            rest = sum(row.ms for row in rows[_SHOWN:])
-            parts.append(f"and {len(rows) - _SHOWN} more, {rest:.3f} ms: see .rows")
+        parts = [head, "", _by_kind(rows), "", _table(rows[:_PRINTED_ROWS])]
+        if rows[_PRINTED_ROWS:]:
+            remaining = sum(row.ms for row in rows[_PRINTED_ROWS:])
+            parts.append(f"and {len(rows) - _PRINTED_ROWS} more, {remaining:.3f} ms: see .rows")
         return "\n".join(parts)
 
 
 def _by_kind(rows: list[Row]) -> str:
-    sums: dict[str, tuple[int, float, float]] = {}
+    totals: dict[str, tuple[int, float, float]] = {}
     for row in rows:
-        calls, ms, share = sums.get(row.kind, (0, 0.0, 0.0))
-        sums[row.kind] = calls + row.calls, ms + row.ms, share + row.share
-    found = sorted(sums.items(), key=lambda item: -item[1][1])
-    lines = [(kind, calls, ms, f"{share:.1f}") for kind, (calls, ms, share) in found]
+        calls, ms, share = totals.get(row.kind, (0, 0.0, 0.0))
+        totals[row.kind] = calls + row.calls, ms + row.ms, share + row.share
+    by_time = sorted(totals.items(), key=lambda item: -item[1][1])
+    lines = [(kind, calls, ms, f"{share:.1f}") for kind, (calls, ms, share) in by_time]
     return render_table(("kind", "calls", "ms", "share %"), lines)
 
 
@@ -193,14 +193,14 @@ def _remark(times: _Times) -> Callable[[int], tuple[str, float]]:
     return remark
 
 
-def _facts(trace: Trace | Part, number: int, kind: str) -> Facts:
+def _facts(trace: Trace | Subtrace, number: int, kind: str) -> Facts:
     # The call as a node, for its cost.
     call = trace.calls[number]
     operands = []
     for i in call.operands:
-        given = trace.calls[i] if i >= 0 else trace.leaves[~i]
-        if hasattr(given, "dtype"):  # streams of random bits are not arrays
-            operands.append(Value(i, given.shape, given.dtype, CPU))
+        source = trace.calls[i] if i >= 0 else trace.leaves[~i]
+        if hasattr(source, "dtype"):  # streams of random bits are not arrays
+            operands.append(Value(i, source.shape, source.dtype, CPU))
     result = Value(number, call.shape, call.dtype, CPU)
     parameters = {"window": call.parameters[0]} if call.op.endswith("_pool") else {}
     return describe.of_node(Node(call.op, tuple(operands), parameters, (result,)), kind)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
 from fl_jit.steps.lower import Lowered
 from fl_tensor.extend import count_if_alone, getrefcount
 from fl_tensor.graph import Value
@@ -21,29 +21,29 @@ from fl_tensor.graph.strides import contiguous
 
 class Values(dict[Value, Any]):
     """The arrays of a running plan, by root. ``donated``: leaves that the plan may overwrite, and
-    results in their memory; ``overwritten``: leaves that were overwritten; ``places``: known
+    results in their memory; ``overwritten``: leaves that were overwritten; ``addresses``: known
     addresses."""
 
-    __slots__ = ("donated", "overwritten", "places")
+    __slots__ = ("donated", "overwritten", "addresses")
 
     def __init__(self, constants: Mapping[Value, Any]) -> None:
         super().__init__(constants)
-        self.places: dict[Value, int] = {}
+        self.addresses: dict[Value, int] = {}
         self.donated: set[Value] = set()
         self.overwritten: set[Value] = set()
 
-    def place(self, root: Value) -> int:
+    def address_of(self, root: Value) -> int:
         """The address of an array, looked up once: the memory of a root does not change."""
-        found = self.places.get(root)
-        if found is None:
-            found = self.places[root] = address(self[root])
-        return found
+        at = self.addresses.get(root)
+        if at is None:
+            at = self.addresses[root] = address(self[root])
+        return at
 
     def take(self, roots: list[Value], result: Value) -> Any:
         """The array of one of ``roots``, to hold ``result``. None if all have other references, as
         results have that took one."""
         for root in roots:
-            if _holders(self, root) - (root in self.donated) <= _HELD:
+            if _references(self, root) - (root in self.donated) <= _UNSHARED:
                 array = _owner(self[root])
                 if array is not None and array.shape == result.shape:
                     if root in self.donated:
@@ -53,7 +53,7 @@ class Values(dict[Value, Any]):
         return None
 
 
-def _holders(values: dict[Any, Any], root: Any) -> int:
+def _references(values: dict[Any, Any], root: Any) -> int:
     return getrefcount(values[root])
 
 
@@ -61,7 +61,7 @@ def _owner(array: Any) -> Any:
     """The C-order array that owns this memory: ``array`` itself, or its base if ``array`` is the
     only view of it, as after a transpose. None if there is none; borrowed memory cannot be
     overwritten."""
-    if _is_view(array) and array.flags.writeable and _showing(array) <= _SHOWN:
+    if _is_view(array) and array.flags.writeable and _base_references(array) <= _ONLY_VIEW:
         array = array.base
     return array if array.flags.carray and not _is_view(array) else None
 
@@ -70,40 +70,42 @@ def _is_view(array: Any) -> bool:
     return array.base.__class__ is array.__class__
 
 
-def _showing(array: Any) -> int:
+def _base_references(array: Any) -> int:
     return getrefcount(array.base)
 
 
-#: The count of ``_showing`` where no other view shares the memory.
-_SHOWN = count_if_alone(_showing, lambda: SimpleNamespace(base=object()), lambda array: array.base)
-#: The count of ``_holders`` where only the values of a plan refer to an array. The adapter of a
+#: The count of ``_base_references`` where no other view shares the memory.
+_ONLY_VIEW = count_if_alone(
+    _base_references, lambda: SimpleNamespace(base=object()), lambda array: array.base
+)
+#: The count of ``_references`` where only the values of a plan refer to an array. The adapter of a
 #: leaf is one more.
-_HELD = count_if_alone(
-    lambda values: _holders(values, None), lambda: {None: object()}, lambda values: values[None]
+_UNSHARED = count_if_alone(
+    lambda values: _references(values, None), lambda: {None: object()}, lambda values: values[None]
 )
 
 
 def donated(leaves: list[Any]) -> list[bool]:
     """Which leaves are referred to by this list only."""
-    return [count <= _LISTED for count in _listed(leaves)]
+    return [getrefcount(leaf) <= _ONLY_LISTED for leaf in leaves]
 
 
-def _listed(leaves: list[Any]) -> list[int]:
+def _list_references(leaves: list[Any]) -> list[int]:
     return [getrefcount(leaf) for leaf in leaves]
 
 
-_LISTED = count_if_alone(
-    lambda leaves: _listed(leaves)[0], lambda: [object()], lambda leaves: leaves[0]
+_ONLY_LISTED = count_if_alone(
+    lambda leaves: _list_references(leaves)[0], lambda: [object()], lambda leaves: leaves[0]
 )
 
 
-def places(lowered: Lowered) -> list[list[Value]]:
+def overwritable(lowered: Lowered) -> list[list[Value]]:
     """For each output of a kernel the roots that it may overwrite, if they die. Such a root is read
     by one operand only, elementwise, in C order and from its beginning, as the output is
     written."""
     order = contiguous(lowered.sizes)
     roots = [o.root for o in lowered.inputs]
-    found = [
+    elementwise = [
         o.root
         for o in lowered.inputs
         if o.strides == order and not o.offset and roots.count(o.root) == 1
@@ -114,5 +116,6 @@ def places(lowered: Lowered) -> list[list[Value]]:
         return root.dtype is result.dtype and sorted(root.shape) == sorted(result.shape)
 
     return [
-        [r for r in found if fits(r, o.root)] if o.strides == order else [] for o in lowered.outputs
+        [r for r in elementwise if fits(r, o.root)] if o.strides == order else []
+        for o in lowered.outputs
     ]

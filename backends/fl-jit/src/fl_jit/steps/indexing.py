@@ -8,14 +8,14 @@ indices was checked when the operation was called.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
 from fl_jit.kernels.codegen.axes import join_axes, letters
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.steps.donation import Values
-from fl_jit.steps.views import show
+from fl_jit.steps.views import array_of
 from fl_tensor import dtypes
 from fl_tensor.extend.numpy import TO_NUMPY, adapt, memory
 from fl_tensor.graph import Node, Value
@@ -24,29 +24,29 @@ from fl_tensor.graph.strides import StridedLayout, contiguous
 _INDICES = (dtypes.int32, dtypes.int64)
 
 
-def step(node: Node, places: Mapping[Value, StridedLayout], eager: Any) -> Gather | Scatter | None:
+def step(node: Node, layouts: Mapping[Value, StridedLayout], eager: Any) -> Gather | Scatter | None:
     """The step of such an operation; None where the NumPy backend runs it as any other."""
-    if node.op == "gather" and gathers(node, places):
-        return Gather(node, places)
-    if node.op == "scatter" and adds(node, places):
-        return AddRows(node, places)
+    if node.op == "gather" and is_supported_gather(node, layouts):
+        return Gather(node, layouts)
+    if node.op == "scatter" and is_supported_sum(node, layouts):
+        return AddRows(node, layouts)
     if node.op == "slice_update":
-        return SliceUpdate(node, places, eager)
-    return Scatter(node, places, eager) if node.op == "scatter" else None
+        return SliceUpdate(node, layouts, eager)
+    return Scatter(node, layouts, eager) if node.op == "scatter" else None
 
 
-def gathers(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
+def is_supported_gather(node: Node, layouts: Mapping[Value, StridedLayout]) -> bool:
     """Whether a kernel supports this gather: operands are arrays, with supported index dtypes."""
     table, indices = node.operands
     return (
         indices.dtype in _INDICES
         and table.dtype.kind != "c"
-        and all(places[v].root.shape for v in node.operands)
+        and all(layouts[v].root.shape for v in node.operands)
         and not any(0 in v.shape for v in (table, *node.outputs))
     )
 
 
-def adds(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
+def is_supported_sum(node: Node, layouts: Mapping[Value, StridedLayout]) -> bool:
     """Whether a kernel supports this scatter: rows are added, in the precision of accumulation."""
     table, indices, updates = node.operands
     return (
@@ -55,7 +55,7 @@ def adds(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
         and indices.dtype in _INDICES
         and table.dtype not in dtypes.HALF
         and table.dtype.kind not in "bc"
-        and all(places[v].root.shape for v in (indices, updates))
+        and all(layouts[v].root.shape for v in (indices, updates))
         and not any(0 in v.shape for v in (table, updates))
     )
 
@@ -66,19 +66,22 @@ class Gather:
     kind = "kernel"
     nodes: list[Node]
     dying: list[Value]
+    in_place: Collection[Value] = ()
 
-    def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
+    def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout]) -> None:
         from fl_jit.kernels.codegen.kernel import Kernel
 
         table, indices = node.operands
         (self.output,) = node.outputs
         walked: int = node.parameters["axis"]
         before, after = walked, len(table.shape) - walked - 1
-        found = [places[indices], places[table]]
-        step = found[1].strides[walked]
+        operands = [layouts[indices], layouts[table]]
+        step = operands[1].strides[walked]
         strides = [
-            (0,) * before + found[0].strides + (0,) * after,
-            found[1].strides[:walked] + (0,) * len(indices.shape) + found[1].strides[walked + 1 :],
+            (0,) * before + operands[0].strides + (0,) * after,
+            operands[1].strides[:walked]
+            + (0,) * len(indices.shape)
+            + operands[1].strides[walked + 1 :],
             contiguous(self.output.shape),
         ]
         sizes, row_axes, (index, row, out) = join_axes(self.output.shape, 0, strides)
@@ -88,8 +91,8 @@ class Gather:
         build.output(build.gather(at, table.dtype, axes), "s" * (len(sizes) - 1) + "c")
         kernel = Kernel.of(build.program())
         self.launch = kernel.bind(sizes, [index, (*row, step, table.shape[walked]), out])
-        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in found]
-        self.roots = [*(p.root for p in found), self.output]
+        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in operands]
+        self.roots = [*(p.root for p in operands), self.output]
 
     def __call__(self, values: Values) -> None:
         made = memory.empty(self.output.shape, TO_NUMPY[self.output.dtype])
@@ -105,18 +108,20 @@ class Scatter:
     kind = "numpy"
     nodes: list[Node]
     dying: list[Value]
+    in_place: Collection[Value]
 
-    def __init__(self, node: Node, found: Mapping[Value, StridedLayout], eager: Any) -> None:
+    def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout], eager: Any) -> None:
         self.node, self.eager = node, eager
-        self.operands = [(v, found[v]) for v in node.operands]
+        self.operands = [(v, layouts[v]) for v in node.operands]
         self.roots = [layout.root for _, layout in self.operands] + list(node.outputs)
         table, (root, offset, strides) = self.operands[0]
         whole = root.shape == table.shape and not offset and strides == contiguous(table.shape)
-        self._places = [root] if whole else []
+        self._overwritable = [root] if whole else []
+        self.in_place = node.outputs if whole else ()
 
     def __call__(self, values: Values) -> None:
         # The others first: a view of the table's elements holds a reference to its array.
-        indices, updates = (adapt(show(values, v, at), v.dtype) for v, at in self.operands[1:])
+        indices, updates = (adapt(array_of(values, v, at), v.dtype) for v, at in self.operands[1:])
         array, in_place = self._table(values)
         parameters = self.node.parameters
         made = self.eager.scattered(
@@ -132,9 +137,9 @@ class Scatter:
     def _table(self, values: Values) -> tuple[Any, bool]:
         # The array of the table, and whether it may be overwritten.
         table, layout = self.operands[0]
-        places = [root for root in self._places if root in self.dying]
-        taken = values.take(places, self.node.outputs[0])
-        return (show(values, table, layout), False) if taken is None else (taken, True)
+        free = [root for root in self._overwritable if root in self.dying]
+        taken = values.take(free, self.node.outputs[0])
+        return (array_of(values, table, layout), False) if taken is None else (taken, True)
 
 
 class SliceUpdate(Scatter):
@@ -142,7 +147,7 @@ class SliceUpdate(Scatter):
 
     def __call__(self, values: Values) -> None:
         (part, at), *starts = self.operands[1:]
-        updates = adapt(show(values, part, at), part.dtype)
+        updates = adapt(array_of(values, part, at), part.dtype)
         begin = tuple([int(values[layout.root]) for _, layout in starts])
         array, in_place = self._table(values)
         table = adapt(array, self.operands[0][0].dtype)
@@ -156,15 +161,15 @@ class AddRows(Scatter):
 
     kind = "kernel"
 
-    def __init__(self, node: Node, found: Mapping[Value, StridedLayout]) -> None:
+    def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout]) -> None:
         from fl_jit.kernels.codegen.kernel import Kernel
 
-        super().__init__(node, found, None)
+        super().__init__(node, layouts, None)
         table, indices, updates = node.operands
-        read = [found[indices], found[updates]]
+        read = [layouts[indices], layouts[updates]]
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in read]
-        if self._places and self._places[0] in [p.root for p in read]:
-            self._places = []  # it is read while it would be written
+        if self._overwritable and self._overwritable[0] in [p.root for p in read]:
+            self._overwritable, self.in_place = [], ()  # it is read while it would be written
         row = table.shape[1:]
         strides = [
             read[0].strides + (0,) * len(row),

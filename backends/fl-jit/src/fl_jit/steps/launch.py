@@ -6,13 +6,13 @@ import math
 from collections import Counter
 from typing import Any
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen.batch import Batch
 from fl_jit.kernels.codegen.kernel import ALIGNED, Kernel, may_stream
-from fl_jit.kernels.codegen.target import STREAMED
 from fl_jit.passes.horizontal_fusion import together
 from fl_jit.passes.schedule import Task
-from fl_jit.steps.donation import Values, places
+from fl_jit.steps.donation import Values, overwritable
 from fl_jit.steps.lower import Lowered, Operand
 from fl_tensor.extend import cached_property
 from fl_tensor.extend.numpy import TO_NUMPY, memory
@@ -32,52 +32,53 @@ class Launch:
         self.launch = Kernel.of(lowered.program).bind(lowered.sizes, strides)
         self.streamed = None
         written = sum(map(cost.size, (o.root for o in lowered.outputs)))
-        if written >= STREAMED and may_stream(lowered.program, strides):
+        if written >= cpu.host().streaming_bytes and may_stream(lowered.program, strides):
             self.streamed = Kernel.of(lowered.program, True).bind(lowered.sizes, strides)
         self.inputs = [(o.root, o.offset * o.root.dtype.itemsize) for o in lowered.inputs]
         self.scalars = lowered.scalars
         self.outputs = [_output(o) for o in lowered.outputs]
         self.roots = [*(o.root for o in operands), *lowered.scalars]
-        self.places = places(lowered)
+        self.overwritable = overwritable(lowered)
+        self.in_place = [root for root, _, _ in self.outputs]
 
     @cached_property
     def _free(self) -> list[list[Value]]:
         # The roots that each output may overwrite. Which of them die is known when steps are
         # ordered.
-        return [[root for root in roots if root in self.dying] for roots in self.places]
+        return [[root for root in roots if root in self.dying] for roots in self.overwritable]
 
     def __call__(self, values: Values) -> None:
-        found = self.addresses(values, self._free)
+        addresses = self.addresses(values, self._free)
         launch = self.launch
-        if self.streamed is not None and _are_apart(found, len(self.inputs)):
+        if self.streamed is not None and _are_apart(addresses, len(self.inputs)):
             launch = self.streamed
-        launch(found, [values[root] for root in self.scalars] if self.scalars else ())
+        launch(addresses, [values[root] for root in self.scalars] if self.scalars else ())
 
     def addresses(self, values: Values, free: list[list[Value]]) -> list[int]:
         """The addresses of operands and results. Results are allocated here, each in one of the
         roots that are ``free`` for it, if possible."""
-        places, found = values.places, []
+        known, addresses = values.addresses, []
         for root, offset in self.inputs:
-            place = places.get(root)
-            if place is None:
-                place = places[root] = address(values[root])
-            found.append(place + offset)
+            base = known.get(root)
+            if base is None:
+                base = known[root] = address(values[root])
+            addresses.append(base + offset)
         for (root, shape, dtype), over in zip(self.outputs, free):
             made = values.take(over, root) if over else None
             if made is None:
                 made = memory.empty(shape, dtype)
             values[root] = made
-            places[root] = place = address(made)
-            found.append(place)
+            known[root] = base = address(made)
+            addresses.append(base)
             del made  # a named array is referenced, and not overwritten
-        return found
+        return addresses
 
     def numbers(self, values: Values) -> list[Any]:
         """The scalar arguments of the kernel."""
         return [values[root] for root in self.scalars]
 
 
-class Together:
+class HorizontalLaunch:
     """Small independent kernels as one step (``passes.horizontal_fusion``)."""
 
     kind = "kernel"
@@ -88,13 +89,14 @@ class Together:
         self.batch = Batch([step.launch for step in steps])
         self.nodes = [node for step in steps for node in step.nodes]
         self.roots = list(dict.fromkeys(root for step in steps for root in step.roots))
+        self.in_place = [root for step in steps for root in step.in_place]
 
     @cached_property
     def _free(self) -> list[list[list[Value]]]:
         # As in ``Launch``. Operands of several kernels must stay until all have run.
         readers = Counter(root for step in self.steps for root in {r for r, _ in step.inputs})
-        mine = {root for root in self.dying if readers[root] == 1}
-        return [[[r for r in roots if r in mine] for roots in s.places] for s in self.steps]
+        freed = {root for root in self.dying if readers[root] == 1}
+        return [[[r for r in roots if r in freed] for roots in s.overwritable] for s in self.steps]
 
     def __call__(self, values: Values) -> None:
         self.batch(
@@ -110,11 +112,11 @@ class Together:
 SMALL = 1 << 16
 
 
-def merged(steps: list[Any], tasks: list[Task]) -> list[Any]:
+def batch_launches(steps: list[Any], tasks: list[Task]) -> list[Any]:
     """The steps in their order, with small independent kernels merged."""
     groups = together(tasks, lambda number: _is_small(steps[number]))
     return [
-        steps[first] if not more else Together([steps[number] for number in (first, *more)])
+        steps[first] if not more else HorizontalLaunch([steps[number] for number in (first, *more)])
         for first, *more in groups
     ]
 

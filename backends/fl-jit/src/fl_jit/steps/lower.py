@@ -55,12 +55,12 @@ def fusible(node: Node) -> bool:
 def lower(
     group: Group,
     layouts: Mapping[Value, StridedLayout],
-    wanted: Collection[Value],
+    live_outs: Collection[Value],
     numbers: Collection[Value],
 ) -> Lowered:
-    """The kernel of ``group``, which writes its results in ``wanted``. ``numbers`` are graph inputs
-    that are passed as scalars."""
-    return Lowering(group, layouts, wanted, numbers).result()
+    """The kernel of ``group``, which writes its results in ``live_outs``. ``numbers`` are graph
+    inputs that are passed as scalars."""
+    return Lowering(group, layouts, live_outs, numbers).result()
 
 
 class Lowering:
@@ -70,14 +70,14 @@ class Lowering:
         self,
         group: Group,
         layouts: Mapping[Value, StridedLayout],
-        wanted: Collection[Value],
+        live_outs: Collection[Value],
         numbers: Collection[Value],
     ) -> None:
         assert group.space is not None
         self.group, self.layouts, self.numbers = group, layouts, numbers
         self.space = group.space
         self.made = {m.result: m for m in group.members}
-        self.written = [m for m in group.members if m.result in wanted]
+        self.written = [m for m in group.members if m.result in live_outs]
 
     def result(self) -> Lowered:
         reads = self._reads()

@@ -12,14 +12,12 @@ Images may have any axis order. With channels last a kernel runs along the chann
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from fl_jit.eager.gemm_dispatch import address
-from fl_jit.kernels import registry
+from fl_jit.eager.array_layouts import address
 from fl_jit.kernels.codegen.axes import join_axes, letters
 from fl_jit.kernels.codegen.program import Builder
-from fl_jit.kernels.descriptors import Pooling
 from fl_jit.steps import window_reductions
 from fl_jit.steps.donation import Values
 from fl_jit.steps.windows import Box, Windows
@@ -49,34 +47,19 @@ class Strided(NamedTuple):
         return self.strides[:2] + tuple(s * k for s, k in zip(self.strides[2:], pace, strict=True))
 
 
-def step(node: Node, places: Mapping[Value, StridedLayout]) -> Pool | None:
+def step(node: Node, layouts: Mapping[Value, StridedLayout]) -> Pool | None:
     """The step that computes ``node``. None for other operations, non-floating images and larger
-    windows, and where a kernel library is faster."""
+    windows."""
     if node.op not in _PASSES:
         return None
     values = (*node.operands, *node.outputs)
     suits = (
         node.outputs[0].dtype in (dtypes.float32, dtypes.float64)
         and math.prod(node.parameters["window"]) <= MOST_PLACES
-        and all(places[v].root.shape for v in node.operands)
+        and all(layouts[v].root.shape for v in node.operands)
         and not any(0 in v.shape for v in values)
     )
-    return None if not suits or _is_for_a_provider(node, places) else Pool(node, places)
-
-
-def _is_for_a_provider(node: Node, places: Mapping[Value, StridedLayout]) -> bool:
-    # Measured slower here: gradients written with gaps between neighbours, and those of average
-    # pooling.
-    library = registry.active_library()
-    if library is None or node.outputs[0].dtype is not dtypes.float32:
-        return False
-    if not library.solves(Pooling):
-        return False
-    if registry.is_for_everything() or node.op == "avg_pool_gradient":
-        return True
-    lying = places[node.operands[0]].strides
-    gaps = node.parameters["stride"][-1] > 1 and lying[-1] == min(lying)
-    return node.op == "max_pool_gradient" and gaps
+    return Pool(node, layouts) if suits else None
 
 
 class Pool:
@@ -85,9 +68,10 @@ class Pool:
     kind = "kernel"
     nodes: list[Node]
     dying: list[Value]
+    in_place: Collection[Value] = ()
 
-    def __init__(self, node: Node, places: Mapping[Value, StridedLayout]) -> None:
-        found = [places[v] for v in node.operands]
+    def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout]) -> None:
+        found = [layouts[v] for v in node.operands]
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in found]
         (self.output,) = node.outputs
         self.roots = [*(p.root for p in found), self.output]
@@ -95,8 +79,8 @@ class Pool:
         order = node.parameters.get("order", tuple(range(len(self.output.shape))))
         dense = contiguous(self.output.shape)
         shape, strides = (
-            tuple(lying[order.index(axis)] for axis in range(len(order)))
-            for lying in (self.output.shape, dense)
+            tuple(memory_strides[order.index(axis)] for axis in range(len(order)))
+            for memory_strides in (self.output.shape, dense)
         )
         arrays = [Strided(self.output.dtype, strides)]
         arrays += [Strided(v.dtype, p.strides) for v, p in zip(node.operands, found, strict=True)]
@@ -156,9 +140,11 @@ class Pass:
             launch([bases[i] + offset for i, offset in offsets], numbers)
 
 
-def _in_order(space: Shape, strides: list[Shape], lying: Shape) -> tuple[Shape, list[Shape]]:
+def _in_order(
+    space: Shape, strides: list[Shape], memory_strides: Shape
+) -> tuple[Shape, list[Shape]]:
     # The axes in the memory order of the array that is written.
-    order = _order(lying)
+    order = _order(memory_strides)
     moved = [tuple(s[axis] for axis in order) for s in strides]
     return tuple(space[axis] for axis in order), moved
 

@@ -1,7 +1,7 @@
 """Weights that stay prepacked between the runs of a plan (``passes.weight_prepacking``).
 
 A plan detects that an operand is the same array as before. It prepacks that array
-(``eager.prepacked``) when packing in each GEMM has cost as much as prepacking does. If another
+(``traces.prepacked``) when packing in each GEMM has cost as much as prepacking does. If another
 reader needs the array before the cost is recovered, the plan waits twice as long the next time.
 Weights in training have new values in every step, and are packed by each GEMM. The packed layout of
 a layer does not fit its dgrad.
@@ -13,132 +13,106 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fl_jit.eager import conv_dispatch, gemm_dispatch, prepacked
-from fl_jit.eager.prepacked import PrepackedArray
+from fl_jit.eager.array_layouts import layout
 from fl_jit.eager.views import strides_of
-from fl_jit.kernels import layout, registry
+from fl_jit.kernels import registry
 from fl_jit.kernels.descriptors import Convolution, Matmul, Reorder
 from fl_jit.kernels.layout import Packed
 from fl_jit.passes import profitability
-from fl_jit.passes.layout_assignment import inverse, order_of
+from fl_jit.passes.layout_assignment import order_of
 from fl_jit.passes.weight_prepacking import prepackable_weights
-from fl_jit.steps import fused_epilogue
+from fl_jit.steps.bound_kernel import call_of
+from fl_jit.traces.lazy import Lazy
+from fl_jit.traces.prepacked import PrepackedArray, prepack, storage_of
 from fl_tensor.extend import is_reproducible
 from fl_tensor.graph import Graph, Node, Value
 from fl_tensor.graph.strides import StridedLayout
 
 
 class PrepackStep:
-    """The prepacking of a weight that only GEMMs or convolutions read. It returns the array, or the
-    ``PrepackedArray`` that replaces it. ``turned``: the readers take the transpose; ``is_on``: the
-    last run read it prepacked."""
+    """The prepacking of a weight that only GEMMs or convolutions read. ``layout``: its packed form,
+    or, if ``transposed``, that of its transpose, which the readers take."""
 
-    is_on = False
-
-    def __init__(self, packed: Packed, turned: bool) -> None:
-        self.layout, self.turned = packed, turned
+    def __init__(self, packed: Packed, transposed: bool) -> None:
+        self.layout, self.transposed = packed, transposed
         self._last: Callable[[], Any] = lambda: None
         self._runs = 0  # with the same array
         self._until = profitability.RUNS_UNTIL_KEPT
         self._unpaid = 0  # runs until the cost is recovered
 
     def __call__(self, leaf: Any) -> Any:
-        """The array of the adapter ``leaf``, or a ``PrepackedArray``."""
-        found = self._found(leaf)
-        self.is_on = found.__class__ is PrepackedArray
-        return found
-
-    def _found(self, leaf: Any) -> Any:
-        if is_reproducible():  # results may not depend on earlier runs
+        """The array of the value ``leaf``, or the ``PrepackedArray`` that replaces it."""
+        if leaf.__class__ is not Lazy:
             return leaf.array
-        found = prepacked.storage_of(leaf)
-        if found.__class__ is PrepackedArray:
-            if found.layout != self.layout or found.turned is not self.turned:
+        storage = storage_of(leaf)
+        if storage.__class__ is PrepackedArray:
+            same = storage.layout is self.layout or storage.layout == self.layout
+            if not same or storage.transposed is not self.transposed:
                 return leaf.array
             self._unpaid -= 1
-            return found
-        if self._last() is not found:
+            return storage
+        if self._last() is not storage:
             if self._unpaid > 0:
                 self._until *= 2
-            self._last, self._runs, self._unpaid = weakref.ref(found), 0, 0
+            self._last, self._runs, self._unpaid = weakref.ref(storage), 0, 0
         self._runs += 1
-        return found if self._runs < self._until else self._packed(leaf, found)
+        return storage if self._runs < self._until else self._prepacked(leaf, storage)
 
-    def _packed(self, leaf: Any, array: Any) -> Any:
+    def _prepacked(self, leaf: Lazy, array: Any) -> Any:
         library = registry.active_library()
         if library is None or not _is_dense(array):
             return array
-        plain = gemm_dispatch.layout(array.T if self.turned else array)
+        plain = layout(array.T if self.transposed else array)
         pack = library.find(Reorder(plain, self.layout))
         unpack = library.find(Reorder(self.layout, plain))
         if pack is None or unpack is None:
             return array
         self._unpaid = profitability.RUNS_UNTIL_KEPT
-        return prepacked.prepack(leaf, array, self.layout, self.turned, pack, unpack)
+        packed = PrepackedArray(array, self.layout, self.transposed, pack, unpack)
+        prepack(leaf, array, packed)
+        return packed
 
 
 def _is_dense(array: Any) -> bool:
     return array.flags.c_contiguous or order_of(array.shape, strides_of(array)) is not None
 
 
-def computed(node: Node, x: Any, w: PrepackedArray) -> Any:
-    """The result of a GEMM or convolution with ``w``, in its memory layout. None where the kernel
-    library that packed it is no longer active."""
-    (out,) = node.outputs
-    if node.op == "matmul":
-        return gemm_dispatch.matmul(x, w, out.shape)
-    given = dict(node.parameters)
-    order = given.pop("order")
-    shape = tuple(out.shape[order.index(axis)] for axis in range(len(order)))
-    made = conv_dispatch.convolve(x, w, **given, out_shape=shape, order=order)
-    return None if made is None else made.transpose(order)
-
-
-def keeps(
+def prepack_steps(
     graph: Graph,
     layouts: Mapping[Value, StridedLayout],
     results: Collection[Value],
-    ours: Callable[[Node], bool],
+    is_builtin: Callable[[Node], bool],
 ) -> dict[Value, PrepackStep]:
-    """The inputs of a plan that may be prepacked. ``ours(node)``: no registered kernel computes
-    it."""
+    """The inputs of a plan that may be prepacked. ``is_builtin(node)``: no registered kernel
+    computes the node. Under ``reproducible`` there are none: results may not depend on earlier
+    runs."""
     library = registry.active_library()
-    if library is None:
+    if library is None or is_reproducible():
         return {}
 
-    def takes(node: Node) -> bool:
-        can = (
-            ours(node) and fused_epilogue.takes(node) and _with_post_ops(node, layouts) is not None
-        )
-        return can and profitability.pays_kept(node)
+    def reads_packed(node: Node) -> bool:
+        supported = is_builtin(node) and _descriptor(node, layouts) is not None
+        return supported and profitability.pays_kept(node)
 
-    found = {}
-    inputs = prepackable_weights(graph, layouts, results, takes)
+    weights = prepackable_weights(graph, layouts, results, reads_packed)
+    steps: dict[Value, PrepackStep] = {}
     for node in graph.nodes:
-        if node.op not in ("matmul", "conv") or (value := layouts[node.operands[1]].root) in found:
+        if node.op not in ("matmul", "conv"):
             continue
-        descriptor = _with_post_ops(node, layouts) if value in inputs else None
+        weight = layouts[node.operands[1]].root
+        if weight not in weights or weight in steps:
+            continue
+        descriptor = _descriptor(node, layouts)
         packed = None if descriptor is None else library.prepacked_layout(descriptor)
         if packed is not None:
-            found[value] = PrepackStep(packed, inputs[value])
-    return found
+            steps[weight] = PrepackStep(packed, weights[weight])
+    return steps
 
 
-def _with_post_ops(
-    node: Node, layouts: Mapping[Value, StridedLayout]
-) -> Matmul | Convolution | None:
-    # The descriptor of a node; None for other operations and for dilated or cropped input.
-    if node.op not in ("matmul", "conv"):
-        return None
-    x, w = [layout.Layout(v.dtype, v.shape, layouts[v].strides) for v in node.operands]
-    (value,) = node.outputs
-    if node.op == "matmul":
-        return Matmul(x, w, layout.row_major(value.dtype, value.shape))
-    given = dict(node.parameters)
-    order = inverse(given.pop("order"))
-    out = layout.channels_last(value.dtype, tuple([value.shape[axis] for axis in order]))
-    low = min([n for pair in given["padding"] for n in pair])
-    if low < 0 or any(d > 1 for d in given["input_dilation"]):
-        return None
-    rest = given["stride"], given["padding"], given["kernel_dilation"], given["groups"]
-    return Convolution(x, w, out, *rest)
+def _descriptor(node: Node, layouts: Mapping[Value, StridedLayout]) -> Matmul | Convolution | None:
+    # The descriptor of a node whose kernel may read prepacked weights. Batches of matrices do not.
+    call = call_of(node, layouts)
+    descriptor = None if call is None else call.descriptor
+    if isinstance(descriptor, Matmul):
+        return descriptor if len(descriptor.x.shape) == 2 else None
+    return descriptor if isinstance(descriptor, Convolution) else None

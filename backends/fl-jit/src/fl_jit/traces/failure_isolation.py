@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fl_jit.traces.lazy import Lazy
 
 
-class Part(NamedTuple):
+class Subtrace(NamedTuple):
     """The calls that a result depends on, the last of which computes it; otherwise as in a
     trace."""
 
@@ -28,15 +28,15 @@ class Part(NamedTuple):
     results: list[Lazy | None]
 
 
-class Alone:
-    """The pending computation of an isolated value (``Lazy.trace``). ``interpret(part, seen)`` runs
+class IsolatedValue:
+    """The pending computation of an isolated value (``Lazy.trace``). ``interpret(part, live)`` runs
     calls one by one. ``failed``: the value depends on the failed call. The object refers to no
     value, so that unused values are freed at once."""
 
     def __init__(
         self,
-        part: Part,
-        interpret: Callable[[Part, list[bool]], None],
+        part: Subtrace,
+        interpret: Callable[[Subtrace, list[bool]], None],
         manager: Any,
         exactly: bool,
         failed: bool,
@@ -53,11 +53,11 @@ class Alone:
         with self._lock:
             if x.trace is not self:
                 return
-            unseen = len(self._calls) - 1
-            part = Part(self._calls, self._leaves, [*[None] * unseen, x])
+            earlier = len(self._calls) - 1
+            part = Subtrace(self._calls, self._leaves, [*[None] * earlier, x])
             try:
                 with selection.use(self._manager), reproducible(self._reproducible):
-                    self._interpret(part, [*[False] * unseen, True])
+                    self._interpret(part, [*[False] * earlier, True])
             except MemoryError:
                 x.trace = self
                 raise
@@ -86,22 +86,24 @@ def fail(results: Sequence[Lazy | None], numbers: Iterable[int], error: Exceptio
             x.trace = failed
 
 
-def part_of(number: int, calls: Sequence[Call], leaves: Sequence[Any]) -> Part:
+def subtrace_of(number: int, calls: Sequence[Call], leaves: Sequence[Any]) -> Subtrace:
     """The calls that result ``number`` depends on, with their leaves."""
-    needed, found = {number}, [number]
-    while found:
-        for i in calls[found.pop()].operands:
+    needed, stack = {number}, [number]
+    while stack:
+        for i in calls[stack.pop()].operands:
             if i >= 0 and i not in needed:
                 needed.add(i)
-                found.append(i)
-    places: dict[int, int] = {}
-    kept: list[Call] = []
-    held: list[Any] = []
+                stack.append(i)
+    numbers: dict[int, int] = {}
+    needed_calls: list[Call] = []
+    needed_leaves: list[Any] = []
     for old in sorted(needed):
         for i in calls[old].operands:
-            if i < 0 and i not in places:
-                places[i] = ~len(held)
-                held.append(leaves[~i])
-        places[old] = len(kept)
-        kept.append(calls[old]._replace(operands=tuple([places[i] for i in calls[old].operands])))
-    return Part(kept, held, [])
+            if i < 0 and i not in numbers:
+                numbers[i] = ~len(needed_leaves)
+                needed_leaves.append(leaves[~i])
+        numbers[old] = len(needed_calls)
+        needed_calls.append(
+            calls[old]._replace(operands=tuple([numbers[i] for i in calls[old].operands]))
+        )
+    return Subtrace(needed_calls, needed_leaves, [])

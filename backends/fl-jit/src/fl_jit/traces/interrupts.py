@@ -12,7 +12,7 @@ import threading
 from typing import Any
 
 _handler: Any = None  # the program's handler, while it is replaced
-_came = False
+_is_pending = False
 
 
 def hold() -> None:
@@ -23,20 +23,20 @@ def hold() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):  # else it ends the process or is ignored
         _handler = handler
-        signal.signal(signal.SIGINT, _note)
+        signal.signal(signal.SIGINT, _delay)
 
 
 def release() -> None:
     """Restore the handler of SIGINT, and deliver a delayed signal now."""
-    global _handler, _came
+    global _handler, _is_pending
     if _handler is None or not _is_main():
         return
-    handler, came = _handler, _came
+    handler, is_pending = _handler, _is_pending
     try:
         signal.signal(signal.SIGINT, handler)
     finally:
-        _handler, _came = None, False
-    if came:
+        _handler, _is_pending = None, False
+    if is_pending:
         signal.raise_signal(signal.SIGINT)
 
 
@@ -44,8 +44,8 @@ def _is_main() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _note(number: int, frame: Any) -> None:
-    global _came
-    if _came:
+def _delay(number: int, frame: Any) -> None:
+    global _is_pending
+    if _is_pending:
         _handler(number, frame)
-    _came = True
+    _is_pending = True

@@ -43,24 +43,24 @@ class InvalidatedValue:
         )
 
 
-def sort_out(calls: Sequence[Call], results: list[Lazy | None], leaves: Sequence[Any]) -> None:
+def detach(calls: Sequence[Call], results: list[Lazy | None], leaves: Sequence[Any]) -> None:
     """Sort the ``results`` of a failed computation. Those with an array are finished. Those that
     depend on overwritten operands become ``InvalidatedValue``, and raise an error when they are
     read. Both leave the trace. The rest can be computed again."""
-    gone = {~i: InvalidatedValue(x) for i, x in enumerate(leaves) if x.__class__ is Overwritten}
+    invalid = {~i: InvalidatedValue(x) for i, x in enumerate(leaves) if x.__class__ is Overwritten}
     for number, (call, x) in enumerate(zip(calls, results, strict=True)):
-        lost = next((gone[i] for i in call.operands if i in gone), None)
+        lost = next((invalid[i] for i in call.operands if i in invalid), None)
         if lost is not None:
-            gone[number] = lost
+            invalid[number] = lost
         if x is None:
             continue
-        if _is_there(x):
+        if _is_computed(x):
             x.trace = results[number] = None
         elif lost is not None:
             x.trace, results[number] = lost, None
 
 
-def _is_there(x: Lazy) -> bool:
+def _is_computed(x: Lazy) -> bool:
     try:
         NumpyAdapter.__dict__["array"].__get__(x)
     except AttributeError:

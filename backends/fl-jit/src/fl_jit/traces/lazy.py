@@ -18,14 +18,14 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fl_jit.eager import prepacked as keeping
-from fl_jit.eager.prepacked import storage_of
 from fl_jit.traces import interrupts, loop_detection, loop_execution
-from fl_jit.traces.failure_isolation import Alone, Failed, part_of
-from fl_jit.traces.invalidated import InvalidatedValue, sort_out
+from fl_jit.traces.failure_isolation import Failed, IsolatedValue, subtrace_of
+from fl_jit.traces.invalidated import InvalidatedValue, detach
+from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_jit.traces.recording import Call, Recording, Recordings
 from fl_memory import current as current_manager
 from fl_memory import free_after_fork, selection
+from fl_memory.causes import CURRENT, Cause, observed
 from fl_memory.tags import RESULT, tagged
 from fl_tensor import reproducible
 from fl_tensor.dtypes import DType
@@ -45,12 +45,13 @@ class Stream(NamedTuple):
 
 class Lazy(NumpyAdapter):
     """The result of call ``number`` in ``trace``. After the call has run, ``trace`` is None and
-    ``array`` is stored. ``Alone``: the computation failed, and is tried again on a read. ``Failed``
-    and ``InvalidatedValue``: a read raises an error."""
+    ``array`` is stored. ``IsolatedValue``: the computation failed, and a read tries it again.
+    ``Failed`` and ``InvalidatedValue``: a read raises an error. ``PrepackedArray``: the value was
+    computed, and its array is packed; a read restores it."""
 
     __slots__ = ("number", "shape", "trace")
 
-    trace: Trace | Alone | Failed | InvalidatedValue | None
+    trace: Trace | IsolatedValue | Failed | InvalidatedValue | PrepackedArray | None
     shape: tuple[int, ...]
     number: int
 
@@ -62,13 +63,12 @@ class Lazy(NumpyAdapter):
         return _array_of(self)
 
 
-class KeptLazy(keeping.UnpackedOnDemand, Lazy):
-    """A computed lazy value whose array is prepacked."""
+def computed(array: Any, dtype: DType) -> Lazy:
+    """A value that has its array. Unlike a ``NumpyAdapter`` it may be prepacked."""
+    made = _new(Lazy)
+    made.array, made.dtype, made.shape, made.trace = array, dtype, array.shape, None
+    return made
 
-    __slots__ = ()
-
-
-keeping.register(Lazy, KeptLazy)
 
 #: Access to the array without ``__getattr__``.
 _array_of: Callable[[Lazy], Any] = NumpyAdapter.__dict__["array"].__get__
@@ -83,7 +83,7 @@ def _references(values: Iterable[Any]) -> list[int]:
 
 
 #: The references that ``_references`` counts for a value that only its list refers to.
-_ALONE = count_if_alone(
+_SOLE_REFERENCE = count_if_alone(
     lambda values: _references(values)[0], lambda: [object.__new__(Lazy)], lambda values: values[0]
 )
 
@@ -102,13 +102,13 @@ MOST_CALLS = 16384
 MOST_BYTES = max(2 << 30, _memory() // 4)
 #: The bytes are counted after this many calls, and then whenever there are twice as many: counting
 #: visits all calls.
-LOOK = 512
+FIRST_BYTES_CHECK = 512
 
 
 class Trace:
     """The deferred calls of one thread.
 
-    ``execute(trace, seen)`` computes the arrays of the results in ``trace.results`` that ``seen``
+    ``execute(trace, live)`` computes the arrays of the results in ``trace.results`` that ``live``
     marks: the live ones, which have references outside the trace. ``interpret`` has the same
     arguments, and runs the calls one by one.
 
@@ -131,19 +131,20 @@ class Trace:
 
     def _clear(self) -> None:
         self.calls: list[Call] = []
-        self._begun: Recording | None = None  # equal to the calls so far
-        self._before: tuple[Call, ...] = ()  # its calls
+        self._match: Recording | None = None  # equal to the calls so far
+        self._matched_calls: tuple[Call, ...] = ()  # its calls
         self.results: list[Lazy | None] = []  # None: dead
         self.leaves: list[Any] = []
-        self._places: dict[int, int] = {}
+        self._leaf_numbers: dict[int, int] = {}
         self._end = MOST_CALLS  # calls after which it may be over
         self._bytes = 0  # of operands
-        self._most = MOST_BYTES  # bytes of operands at which to look again
-        self._look_at = (
-            LOOK,
-            loop_detection.FIRST_LOOK,
-        )  # calls at which to look again: for bytes, for loops
-        self._enough = min(self._look_at)
+        self._bytes_limit = MOST_BYTES  # bytes of operands at which to look again
+        # The numbers of calls at which to look again: for bytes, for loops.
+        self._next_checks = FIRST_BYTES_CHECK, loop_detection.FIRST_LOOK
+        self._next_check = min(self._next_checks)
+        #: The causes of calls that were recorded while memory was observed (``fl_memory.observe``),
+        #: by number. They are no part of the structure.
+        self.causes: dict[int, Cause] = {}
         self.templates: list[Any] = []  # begin, end and operand numbers of each
 
     def record(
@@ -157,7 +158,7 @@ class Trace:
         """Defer a call. Its operands are values or random streams."""
         with self.lock:
             if self._is_over():
-                self._anew(loop_detection.head(op, parameters, shape, dtype))
+                self._begin_next(loop_detection.head(op, parameters, shape, dtype))
             numbers = self._numbers(operands)
             if numbers is not None:
                 calls = self.calls
@@ -168,21 +169,23 @@ class Trace:
                 call: Any = (op, numbers, parameters, shape, dtype)
                 if not number:
                     self._begin(call)
-                before = self._before
+                before = self._matched_calls
                 if number < len(before) and before[number] == call:
                     call = before[number]
                 else:
                     call = _tuple(Call, call)
-                    if self._begun is not None:
-                        self._part_ways(self._begun, (call,))
+                    if self._match is not None:
+                        self._diverge(self._match, (call,))
                 try:
                     self.results.append(made)
                     calls.append(call)
                 except BaseException:  # Control-C between them
                     del self.results[number:], calls[number:]
                     raise
-                if self._bytes > self._most or len(calls) >= self._enough:
-                    self._look()
+                if observed and (cause := CURRENT.get()):
+                    self.causes[number] = cause
+                if self._bytes > self._bytes_limit or len(calls) >= self._next_check:
+                    self._check_size()
                 return made
         self._fetch(operands)
         return self.record(op, operands, parameters, shape, dtype)
@@ -193,15 +196,17 @@ class Trace:
         given = (*operands, *template.numbers)
         with self.lock:
             if self._is_over():
-                self._anew(template.head)
+                self._begin_next(template.head)
             numbers = self._numbers(given)
             if numbers is not None:
                 first = len(self.calls)
                 self._extend(template.at(first, numbers))
                 self.templates.append((first, len(self.calls), numbers))
-                made = [given[~i] if i < 0 else self._shown(first + i) for i in template.results]
-                if self._bytes > self._most or len(self.calls) >= self._enough:
-                    self._look()
+                if observed and (cause := CURRENT.get()):
+                    self.causes.update(dict.fromkeys(range(first, len(self.calls)), cause))
+                made = [given[~i] if i < 0 else self._result(first + i) for i in template.results]
+                if self._bytes > self._bytes_limit or len(self.calls) >= self._next_check:
+                    self._check_size()
                 return template.returned(made)
         self._fetch(operands)
         return self.replay(template, operands)
@@ -211,17 +216,17 @@ class Trace:
         first = len(self.calls)
         if not first and more:
             self._begin(more[0])
-        if self._before:
-            before = self._before[first : first + len(more)]
+        if self._matched_calls:
+            before = self._matched_calls[first : first + len(more)]
             if before == more:
                 more = before
-            elif self._begun is not None:
-                self._part_ways(self._begun, more)
+            elif self._match is not None:
+                self._diverge(self._match, more)
         unseen = [None] * len(more)  # before the two lists grow, which Control-C must not part
         self.calls += more
         self.results += unseen
 
-    def _shown(self, number: int) -> Lazy:
+    def _result(self, number: int) -> Lazy:
         made = self.results[number]
         if made is None:
             made, call = _new(Lazy), self.calls[number]
@@ -232,26 +237,26 @@ class Trace:
 
     def _numbers(self, operands: Sequence[Any]) -> tuple[int, ...] | None:
         # The operand numbers in calls; None where an operand belongs to another thread.
-        found, places, leaves, nbytes = [], self._places, self.leaves, 0
+        numbers, leaf_numbers, leaves, nbytes = [], self._leaf_numbers, self.leaves, 0
         for x in operands:
-            kind = x.__class__
-            if kind is Lazy and x.trace is not None:
-                if x.trace is not self:
+            kind, storage = x.__class__, None
+            if kind is Lazy and (trace := x.trace) is not None:
+                if trace is self:
+                    numbers.append(x.number)
+                    continue
+                if trace.__class__ is not PrepackedArray:
                     return None
-                found.append(x.number)
-                continue
+                storage = trace
             key = id(x)
-            place = places.get(key)
-            if place is None:
-                place = places[key] = ~len(leaves)
+            number = leaf_numbers.get(key)
+            if number is None:
+                number = leaf_numbers[key] = ~len(leaves)
                 leaves.append(x)
-                if kind is NumpyAdapter or kind is Lazy:
-                    nbytes += x.array.nbytes
-                elif kind is not Number and kind is not Stream:
-                    nbytes += storage_of(x).nbytes
-            found.append(place)
+                if kind is not Number and kind is not Stream:
+                    nbytes += (x.array if storage is None else storage).nbytes
+            numbers.append(number)
         self._bytes += nbytes
-        return tuple(found)
+        return tuple(numbers)
 
     def _is_over(self) -> bool:
         # Values deferred under another manager are allocated by that manager.
@@ -261,14 +266,14 @@ class Trace:
             or len(self.calls) >= self._end
         )
 
-    def _anew(self, head: Any) -> None:
+    def _begin_next(self, head: Any) -> None:
         # ``head``: of the next call.
         manager, exactly = current_manager(), is_reproducible()
         same = manager is self.manager and exactly is self.reproducible
-        begun = self._begun
-        if same and len(self.calls) < MOST_CALLS and begun is not None:
-            if begun.ends_before != head:  # no other iteration begins
-                self._follow(self._recordings.other(begun, self.calls, ()))
+        match = self._match
+        if same and len(self.calls) < MOST_CALLS and match is not None:
+            if match.ends_before != head:  # no other iteration begins
+                self._set_match(self._recordings.other(match, self.calls, ()))
                 return
         self._finish()
         if exactly is not self.reproducible:
@@ -276,17 +281,17 @@ class Trace:
         self.manager, self.reproducible = manager, exactly
 
     def _begin(self, call: Any) -> None:
-        self._follow(self._recordings.beginning(call))
+        self._set_match(self._recordings.beginning(call))
 
-    def _part_ways(self, begun: Recording, more: Sequence[Call]) -> None:
+    def _diverge(self, match: Recording, more: Sequence[Call]) -> None:
         # The recorded calls differ from those of ``begun`` here.
-        self._follow(self._recordings.other(begun, self.calls, more))
+        self._set_match(self._recordings.other(match, self.calls, more))
 
-    def _follow(self, begun: Recording | None) -> None:
-        self._begun = begun
-        self._before = () if begun is None else begun.calls
-        is_period = begun is not None and begun.ends_before is not None
-        self._end = len(self._before) if is_period else MOST_CALLS
+    def _set_match(self, match: Recording | None) -> None:
+        self._match = match
+        self._matched_calls = () if match is None else match.calls
+        is_period = match is not None and match.ends_before is not None
+        self._end = len(self._matched_calls) if is_period else MOST_CALLS
 
     def _fetch(self, operands: Sequence[Any]) -> None:
         # Values of another thread, whose lock is not acquired while this trace's lock is held.
@@ -295,37 +300,37 @@ class Trace:
             if trace is not None and trace is not self:
                 trace.compute(x)  # also if stored, with ``trace`` about to be None
 
-    def _look(self) -> None:
+    def _check_size(self) -> None:
         count = len(self.calls)
-        many, again = self._look_at
-        if count >= again:
-            again = 2 * count
+        bytes_check, loop_check = self._next_checks
+        if count >= loop_check:
+            loop_check = 2 * count
             # A repeated recording is no loop, or is already split into periods.
-            if self._begun is None:
+            if self._match is None:
                 within = {i for first, end, _ in self.templates for i in range(first + 1, end)}
-                found = loop_detection.find(self.calls, self.leaves, within, self.seen)
-                if found is not None:
-                    loop_execution.run(self, found)
+                loop = loop_detection.find(self.calls, self.leaves, within, self.live_results)
+                if loop is not None:
+                    loop_execution.run(self, loop)
                     return
-        if count >= many or self._bytes > self._most:
-            if self._kept_bytes() > MOST_BYTES:
+        if count >= bytes_check or self._bytes > self._bytes_limit:
+            if self._retained_bytes() > MOST_BYTES:
                 self.run()
                 return
-            many = 2 * count
-        self._look_at = many, again
-        self._enough = min(many, again)
+            bytes_check = 2 * count
+        self._next_checks = bytes_check, loop_check
+        self._next_check = min(bytes_check, loop_check)
 
-    def _kept_bytes(self) -> int:
+    def _retained_bytes(self) -> int:
         # Shared operands and dead results take a while to find.
-        kept = 0
+        retained = 0
         for count, x in zip(_references(self.leaves), self.leaves, strict=True):
-            if count == _ALONE and x.__class__ is not Stream:
-                kept += storage_of(x).nbytes
-        for call, is_seen in zip(self.calls, self.seen(), strict=True):
-            if is_seen:
-                kept += math.prod(call.shape) * call.dtype.itemsize
-        self._most = self._bytes + MOST_BYTES - kept
-        return kept
+            if count == _SOLE_REFERENCE and x.__class__ is not Stream:
+                retained += storage_of(x).nbytes
+        for call, is_live in zip(self.calls, self.live_results(), strict=True):
+            if is_live:
+                retained += math.prod(call.shape) * call.dtype.itemsize
+        self._bytes_limit = self._bytes + MOST_BYTES - retained
+        return retained
 
     def take(self) -> tuple[list[Call], list[Lazy | None], list[Any], list[Any]]:
         """Move all calls, results, leaves and templates out of the trace."""
@@ -341,22 +346,22 @@ class Trace:
         if made is not None:
             made.number = number
             self.results[number] = made
-        return self._shown(number) if is_read else None
+        return self._result(number) if is_read else None
 
     def leaf(self, x: Any) -> int:
         """The operand number of a value that is not a result of this trace."""
-        place = self._places.get(id(x))
-        if place is None:
-            place = self._places[id(x)] = ~len(self.leaves)
+        number = self._leaf_numbers.get(id(x))
+        if number is None:
+            number = self._leaf_numbers[id(x)] = ~len(self.leaves)
             self.leaves.append(x)
             if x.__class__ is not Stream:
                 self._bytes += math.prod(x.shape) * x.dtype.itemsize
-        return place
+        return number
 
     def close(self, head: Any) -> Exception | None:
         """Run the deferred calls. From now on the same calls run as soon as a call with this
         ``head`` follows them. Returns the error, as ``run`` does."""
-        self._recordings.keep(self.recording(), head)
+        self._recordings.add_period(self.recording(), head)
         self.is_once = True
         try:
             return self._compute()
@@ -365,23 +370,23 @@ class Trace:
 
     def reads(self, x: Any) -> bool:
         """Whether the deferred calls read this computed value."""
-        return id(x) in self._places
+        return id(x) in self._leaf_numbers
 
     def recording(self) -> Recording:
         """The recording of the deferred calls; the same object for equal calls."""
-        self._begun = found = self._recordings.of(self.calls, self._begun)
-        self._before = found.calls
-        return found
+        self._match = recording = self._recordings.of(self.calls, self._match)
+        self._matched_calls = recording.calls
+        return recording
 
-    def seen(self) -> list[bool]:
+    def live_results(self) -> list[bool]:
         """Which results are live: referenced outside the trace."""
-        seen = [False] * len(self.results)
+        live = [False] * len(self.results)
         # Most results of compositions are None. The counting function is the calibrated one.
         counts = _references(filter(None, self.results))
         for x, count in zip(filter(None, self.results), counts, strict=True):
-            if count > _ALONE:
-                seen[x.number] = True
-        return seen
+            if count > _SOLE_REFERENCE:
+                live[x.number] = True
+        return live
 
     def compute(self, x: Lazy) -> None:
         """Run the deferred calls, including the one of ``x``. Raises the error if ``x`` depends on
@@ -414,37 +419,42 @@ class Trace:
             try:
                 self._run()
             except BaseException as error:
-                sort_out(self.calls, self.results, self.leaves)
+                detach(self.calls, self.results, self.leaves)
                 if not isinstance(error, Exception):
-                    self._places = {id(x): ~i for i, x in enumerate(self.leaves)}
+                    self._leaf_numbers = {id(x): ~i for i, x in enumerate(self.leaves)}
                     raise
-                self.part(error)
+                self.isolate(error)
                 traceback.clear_frames(error.__traceback__)  # frames hold references to arrays
                 return error
         return None
 
-    def part(self, error: Exception) -> None:
+    def isolate(self, error: Exception) -> None:
         """Detach the missing values from the trace, which is empty afterwards."""
-        again = isinstance(error, MemoryError)
-        seen, found = self.seen(), []
+        is_out_of_memory = isinstance(error, MemoryError)
+        live, isolated = self.live_results(), []
         for x in filter(None, self.results):
             failed = x.trace is not self
-            if seen[x.number] and (again or not failed):
-                part = part_of(x.number, self.calls, self.leaves)
+            if live[x.number] and (is_out_of_memory or not failed):
+                subtrace = subtrace_of(x.number, self.calls, self.leaves)
                 context = self.interpret, self.manager, self.reproducible
-                found.append((x, Alone(part, *context, failed)))
-        for x, alone in found:
-            x.trace = alone
+                isolated.append((x, IsolatedValue(subtrace, *context, failed)))
+        for x, pending in isolated:
+            x.trace = pending
         self._clear()
 
     def _run(self) -> None:
-        seen = self.seen()
-        with tagged(RESULT):  # not that of the layer which happens to need a value first
-            if self.manager is selection.current() and self.reproducible is is_reproducible():
-                self.execute(self, seen)
-            else:
-                with selection.use(self.manager), reproducible(self.reproducible):
-                    self.execute(self, seen)
+        live = self.live_results()
+        outer = CURRENT.get() if observed else None
+        try:
+            with tagged(RESULT):  # not that of the layer which happens to need a value first
+                if self.manager is selection.current() and self.reproducible is is_reproducible():
+                    self.execute(self, live)
+                else:
+                    with selection.use(self.manager), reproducible(self.reproducible):
+                        self.execute(self, live)
+        finally:
+            if observed:  # each call, or step, has set its own
+                CURRENT.set(outer)
         for x in filter(None, self.results):
             x.trace = None
         self._clear()

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from fl_jit.eager.gemm_dispatch import address
+from fl_jit.eager.array_layouts import address
 from fl_jit.traces.recording import Call
 from fl_tensor.dtypes import DType
 from fl_tensor.extend.numpy import NumpyAdapter
@@ -25,13 +25,13 @@ from fl_tensor.extend.numpy import NumpyAdapter
 #: The calls after which a trace is searched first, and then whenever it is twice as long.
 FIRST_LOOK = 64
 #: The iterations that show a loop, and the least number of their calls.
-ROUNDS, CALLS = 4, 32
+ITERATIONS, CALLS = 4, 32
 #: A period has as many iterations as fit in this many calls, and at least one. Each run has an
 #: overhead of some 50 us.
 PERIOD = 32
 #: At most one result per this many calls of an iteration may be live. A sampler keeps one image of
 #: each iteration, a tape most results.
-FEW = 16
+CALLS_PER_LIVE_RESULT = 16
 
 
 class Loop(NamedTuple):
@@ -45,24 +45,24 @@ def find(
     calls: Sequence[Call],
     leaves: Sequence[Any],
     within: Collection[int],
-    seen: Callable[[], Sequence[bool]],
+    live_results: Callable[[], Sequence[bool]],
 ) -> Loop | None:
-    """The loop that these calls end with. No period begins at a call of ``within``. ``seen()``
-    marks the results with references outside the trace."""
+    """The loop that these calls end with. No period begins at a call of ``within``.
+    ``live_results()`` marks the results with references outside the trace."""
     heads = [head_of(call) for call in calls]
-    for size in range(1, len(calls) // ROUNDS + 1):
+    for size in range(1, len(calls) // ITERATIONS + 1):
         if heads[-1 - size] != heads[-1]:
             continue
-        first = len(calls) - max((ROUNDS - 1) * size, CALLS)
+        first = len(calls) - max((ITERATIONS - 1) * size, CALLS)
         if first < size or heads[first - size : -size] != heads[first:]:
             continue
         shared = _shared(calls, leaves, size, first)
         if shared is None:
             continue
-        kept = _kept(calls, size)
-        if not (shared or min(kept)) or _is_held(seen(), size):
+        live_bytes = _live_bytes(calls, size)
+        if not (shared or min(live_bytes)) or _holds_results(live_results(), size):
             return None
-        return _loop(heads, size, kept, within)
+        return _loop(heads, size, live_bytes, within)
     return None
 
 
@@ -98,14 +98,14 @@ def _shared(calls: Sequence[Call], leaves: Sequence[Any], size: int, first: int)
     return shared if shared >= sum(other.values()) else None
 
 
-def _is_held(seen: Sequence[bool], size: int) -> bool:
+def _holds_results(live: Sequence[bool], size: int) -> bool:
     # Whether more than a few results of an earlier iteration are live.
-    end = len(seen) - 2 * size
-    return sum(seen[end - size : end]) * FEW > size
+    end = len(live) - 2 * size
+    return sum(live[end - size : end]) * CALLS_PER_LIVE_RESULT > size
 
 
 def _loop(
-    heads: Sequence[Any], size: int, kept: Sequence[int], within: Collection[int]
+    heads: Sequence[Any], size: int, live_bytes: Sequence[int], within: Collection[int]
 ) -> Loop | None:
     # An iteration begins where the fewest bytes cross from the one before. Of such positions, it is
     # the one nearest to the first repeated call. (The first iteration may have fewer calls, if its
@@ -114,20 +114,20 @@ def _loop(
     start = end
     while start and heads[start - 1] == heads[start - 1 + size]:
         start -= 1
-    places = [b for b in range(end - size + 1, end + 1) if b not in within]
-    if not places:
+    positions = [b for b in range(end - size + 1, end + 1) if b not in within]
+    if not positions:
         return None
 
-    def cost(place: int) -> tuple[int, int]:
-        after = (place - start) % size
-        return kept[place - end + size], min(after, size - after)
+    def cost(position: int) -> tuple[int, int]:
+        after = (position - start) % size
+        return live_bytes[position - end + size], min(after, size - after)
 
-    begin = min(places, key=cost)
-    found = Loop(start + (begin - start) % size, size * max(1, PERIOD // size))
-    return found if sum(found) <= len(heads) else None
+    begin = min(positions, key=cost)
+    loop = Loop(start + (begin - start) % size, size * max(1, PERIOD // size))
+    return loop if sum(loop) <= len(heads) else None
 
 
-def _kept(calls: Sequence[Call], size: int) -> list[int]:
+def _live_bytes(calls: Sequence[Call], size: int) -> list[int]:
     # The bytes of results that are live across each position of the last iteration but one, and its
     # end.
     begin, end = len(calls) - 2 * size, len(calls) - size
@@ -136,11 +136,11 @@ def _kept(calls: Sequence[Call], size: int) -> list[int]:
         for i in calls[number].operands:
             if i >= 0:
                 last[i] = number
-    found = [0] * (size + 1)
+    live_bytes = [0] * (size + 1)
     for i, number in last.items():
-        for place in range(max(i + 1, begin), min(number, end) + 1):
-            found[place - begin] += math.prod(calls[i].shape) * calls[i].dtype.itemsize
-    return found
+        for position in range(max(i + 1, begin), min(number, end) + 1):
+            live_bytes[position - begin] += math.prod(calls[i].shape) * calls[i].dtype.itemsize
+    return live_bytes
 
 
 def _is_same(x: Any, y: Any) -> bool:

@@ -60,7 +60,7 @@ class Recordings:
     """The latest recording for each first call."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[Any, Recording] = OrderedDict()
+        self._by_first_call: OrderedDict[Any, Recording] = OrderedDict()
         self._latest: Recording | None = None
         self._periods: OrderedDict[Any, list[Recording]] = OrderedDict()
 
@@ -72,43 +72,42 @@ class Recordings:
         latest = self._latest  # a repeated recording needs no hash
         if latest is not None and latest.calls[0] == call:
             return latest
-        return self._found.get(call)
+        return self._by_first_call.get(call)
 
     def other(
-        self, begun: Recording, calls: Sequence[Call], more: Sequence[Call]
+        self, match: Recording, calls: Sequence[Call], more: Sequence[Call]
     ) -> Recording | None:
         """Another recording than ``begun`` that begins with these calls, and goes on with ``more``
         if that is not empty."""
-        first = begun.calls[0]
-        known = [*self._periods.get(first, ()), self._found.get(first)]
-        for found in reversed(known):
-            if found is None or found is begun:
+        first, count = match.calls[0], len(calls) + len(more)
+        for recording in (self._by_first_call.get(first), *reversed(self._periods.get(first, ()))):
+            if recording is None or recording is match:
                 continue
-            count = len(calls) + len(more)
-            if len(found.calls) > count - bool(more) and found.calls[:count] == (*calls, *more):
-                return found
+            if len(recording.calls) > count - bool(more):
+                if recording.calls[:count] == (*calls, *more):
+                    return recording
         return None
 
-    def of(self, calls: list[Call], begun: Recording | None) -> Recording:
+    def of(self, calls: list[Call], match: Recording | None) -> Recording:
         """The recording of these calls, which becomes the latest with its first call. ``begun``:
         one with the same calls, and perhaps more."""
-        if begun is None or len(begun.calls) != len(calls):
-            begun = Recording(calls)
-        if begun is not self._latest:
-            self._latest = begun
-            if begun.ends_before is None:
-                first = begun.calls[0]
-                self._found[first] = begun
-                self._found.move_to_end(first)
-                if len(self._found) > MOST:
-                    self._found.popitem(last=False)
-        return begun
+        if match is None or len(match.calls) != len(calls):
+            match = Recording(calls)
+        if match is not self._latest:
+            self._latest = match
+            if match.ends_before is None:
+                first = match.calls[0]
+                self._by_first_call[first] = match
+                self._by_first_call.move_to_end(first)
+                if len(self._by_first_call) > MOST:
+                    self._by_first_call.popitem(last=False)
+        return match
 
-    def keep(self, period: Recording, ends_before: Any) -> None:
+    def add_period(self, period: Recording, ends_before: Any) -> None:
         """Mark a recording as a period of a loop, or as the calls before one."""
         first = period.calls[0]
         if period.ends_before is None:
-            self._found.pop(first, None)
+            self._by_first_call.pop(first, None)
         period.ends_before = ends_before
         known = self._periods.setdefault(first, [])
         self._periods.move_to_end(first)

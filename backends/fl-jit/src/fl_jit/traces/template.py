@@ -27,7 +27,7 @@ PLAIN = frozenset((bool, int, float, str, tuple, type(None), DType))
 _tuple = tuple.__new__  # cheaper than a constructor
 _INTEGERS, _FLAGS = frozenset((int,)), frozenset((bool,))
 #: The capacity for templates, and for the positions of each.
-MOST, MOST_PLACES = 256, 64
+MOST, MOST_NUMBERINGS = 256, 64
 
 
 class Template:
@@ -45,36 +45,35 @@ class Template:
         self.numbers: list[Any] = []
         self.calls: list[Call] = []
         self._present, self._single = present, single
-        places: dict[Value, int] = {value: ~i for i, value in enumerate(graph.inputs)}
+        numbers: dict[Value, int] = {value: ~i for i, value in enumerate(graph.inputs)}
         for node in graph.nodes:
             (made,) = node.outputs
-            operands = tuple([places[value] for value in node.operands])
+            operands = tuple([numbers[value] for value in node.operands])
             parameters: tuple[Any, ...] = ()
             if node.op == "full":
                 operands = (~(len(graph.inputs) + len(self.numbers)),)
                 self.numbers.append(number(node.parameters["value"], made.dtype))
                 if not made.shape:
-                    places[made] = operands[0]
+                    numbers[made] = operands[0]
                     continue
             else:
-                parameters = tuple(
-                    [node.parameters[name] for name in operation_attributes(node.op)]
-                )
-            places[made] = len(self.calls)
+                names = operation_attributes(node.op)
+                parameters = tuple([node.parameters[name] for name in names])
+            numbers[made] = len(self.calls)
             self.calls.append(Call(node.op, operands, parameters, made.shape, made.dtype))
         #: Of each result: the number of a call, or ``~i`` for an operand, as in ``Call``.
-        self.results = [places[value] for value in graph.outputs]
+        self.results = [numbers[value] for value in graph.outputs]
         #: The head of its first call, which is equal in all iterations of a loop.
         self.head = head_of(self.calls[0]) if self.calls else None
-        self._placed: dict[Any, tuple[Call, ...]] = {}
+        self._numbered: dict[Any, tuple[Call, ...]] = {}
 
     def at(self, first: int, given: tuple[int, ...]) -> tuple[Call, ...]:
         """The calls with numbers from ``first`` on, and with ``given`` as the numbers of operands
         and constants."""
         key = first, given
-        found = self._placed.get(key)
-        if found is None:
-            found = tuple(
+        numbered = self._numbered.get(key)
+        if numbered is None:
+            numbered = tuple(
                 [
                     call._replace(
                         operands=tuple([first + i if i >= 0 else given[~i] for i in call.operands])
@@ -82,17 +81,17 @@ class Template:
                     for call in self.calls
                 ]
             )
-            if len(self._placed) >= MOST_PLACES:
-                self._placed.clear()
-            self._placed[key] = found
-        return found
+            if len(self._numbered) >= MOST_NUMBERINGS:
+                self._numbered.clear()
+            self._numbered[key] = numbered
+        return numbered
 
     def returned(self, results: list[Any]) -> Any:
         """The return value of the composition, given its results in order."""
         if self._single:
             return results[0]
-        following = iter(results)
-        return tuple([next(following) if is_there else None for is_there in self._present])
+        remaining = iter(results)
+        return tuple([next(remaining) if is_there else None for is_there in self._present])
 
 
 class Templates:
@@ -100,7 +99,7 @@ class Templates:
 
     def __init__(self, number: Callable[[Any, DType], Any]) -> None:
         self._number = number
-        self._found = functools.lru_cache(maxsize=MOST)(self._made)
+        self._cached = functools.lru_cache(maxsize=MOST)(self._trace)
 
     def of(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Template | None:
         """The template of the function for such arguments; None where it has to run."""
@@ -116,22 +115,22 @@ class Templates:
                 flags = _FLAGS.issuperset(map(type, x))  # the common case: compared without Python
                 x = _tuple(_Plain, (tuple, x)) if flags else exact(x)
             key.append(x)
-        return self._found(function, tuple(key))
+        return self._cached(function, tuple(key))
 
-    def _made(self, function: Callable[..., Any], key: tuple[Any, ...]) -> Template | None:
+    def _trace(self, function: Callable[..., Any], key: tuple[Any, ...]) -> Template | None:
         types = [x for x in key if x.__class__ is Type]
         present: list[bool] = []
         single = False
 
         def compute(ops: Any, operands: Sequence[Any]) -> Sequence[Any]:
             nonlocal single, present
-            following = iter(operands)
-            arguments = [next(following) if x.__class__ is Type else _value(x) for x in key]
+            remaining = iter(operands)
+            arguments = [next(remaining) if x.__class__ is Type else _value(x) for x in key]
             made = function(ops, *arguments)
             single = made.__class__ is not tuple
-            several = (made,) if single else made
-            present = [x is not None for x in several]
-            return [x for x in several if x is not None]
+            results = (made,) if single else made
+            present = [x is not None for x in results]
+            return [x for x in results if x is not None]
 
         try:
             graph = graph_of(compute, types)

@@ -18,7 +18,7 @@ from fl_tensor.graph.strides import VIEWS
 CONVOLUTION_GRADIENTS = frozenset(("conv_data_gradient", "conv_weight_gradient"))
 #: Operations that a deferred composition may contain. Their results do not depend on when they run,
 #: and their errors do not depend on data.
-_WHOLE = (
+_DEFERRABLE = (
     frozenset(instructions.ELEMENTWISE)
     | VIEWS
     | REDUCTIONS
@@ -56,9 +56,9 @@ def _graph_of(
         except NoDataError:
             return None
         graph.outputs += [graph.find(x) or graph.add(x) for x in results]
-    small = graph.prune()
-    whole = all(
-        node.op in _WHOLE and not (node.op == "power" and node.outputs[0].dtype.is_integer)
-        for node in small.nodes
+    pruned = graph.prune()
+    is_deferrable = all(
+        node.op in _DEFERRABLE and not (node.op == "power" and node.outputs[0].dtype.is_integer)
+        for node in pruned.nodes
     )
-    return small if whole and not small.constants else None
+    return pruned if is_deferrable and not pruned.constants else None

@@ -134,7 +134,7 @@ def test_one_process_compiles_a_program_once(folder, emitted):
     assert len(set(map(id, found))) == 1 and len(emitted) == 1
 
 
-def test_what_llvm_refuses_is_shown():
+def test_code_that_llvm_rejects_is_in_the_error():
     with pytest.raises(CompileError, match="LLVM refuses a generated kernel"):
         compile.compiled("define void @f() { ret i32 0 }", target.host())
 
@@ -168,7 +168,7 @@ def returning(name, number):
     return compile.Code(compile.compiled(text, target.host()), target.host())
 
 
-def test_functions_of_the_same_name_are_kept_apart():
+def test_functions_of_the_same_name_differ():
     codes = [returning("f", number) for number in range(20)]
     found = [ctypes.CFUNCTYPE(ctypes.c_int64)(code.address("f"))() for code in codes]
     assert found == list(range(20))

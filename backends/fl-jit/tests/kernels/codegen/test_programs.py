@@ -149,7 +149,7 @@ def test_softmax_takes_three_passes_and_computes_exp_once():
     program = softmax()
     largest, exponentials, quotients = schedule(program).passes
     exp = next(i for i, made in enumerate(program.instructions) if made.op == "exp")
-    assert exp in exponentials.compute and exp in exponentials.keep
+    assert exp in exponentials.compute and exp in exponentials.save
     assert exp in quotients.reload and exp not in quotients.compute
     assert not largest.outputs and not exponentials.outputs and len(quotients.outputs) == 1
 

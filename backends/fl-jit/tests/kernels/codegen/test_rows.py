@@ -272,14 +272,14 @@ def test_sums_are_at_least_as_accurate_as_numpys():
     b = Builder(2)
     x = b.input(float32, "sc")
     b.output(b.reduce("sum", x), "s.")
-    by_row = b.program()
+    per_row = b.program()
     b = Builder(1)
     b.output(b.reduce("sum", b.input(float32, "c"), "all"), ".")
     total = b.program()
     for count in (1000, 30_000, 1_000_000):
         x = rng.random((8, count), dtype=np.float32)
         exact = x.astype(np.float64).sum(1)
-        rows = run(by_row, [x], x.shape)[0].ravel()
+        rows = run(per_row, [x], x.shape)[0].ravel()
         flat = np.array([run(total, [line], (count,))[0][0] for line in x])
         theirs = np.sqrt(np.mean((x.sum(1) - exact) ** 2))
         # Narrow vectors have fewer partial sums.

@@ -110,7 +110,7 @@ def test_the_order_of_chunks_changes_no_bit(name, pool, monkeypatch):
     for count in (1, 3):
         ft.set_num_threads(count)
         for turned in (0, 1):
-            monkeypatch.setattr(kernel, "_turns", itertools.repeat(turned))
+            monkeypatch.setattr(kernel, "_directions", itertools.repeat(turned))
             found.append([x.tobytes() for x in run(program, inputs, sizes, scalars)])
     assert found[1:] == found[:1] * 3
 

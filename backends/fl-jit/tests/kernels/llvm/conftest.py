@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -14,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(scope="module")
 def provider():
-    from fl_jit.kernels.llvm.library import GeneratedKernels  # takes llvmlite
+    from checked_kernel import CheckedKernels  # takes llvmlite
 
-    return GeneratedKernels()
+    return CheckedKernels()
 
 
 @pytest.fixture
@@ -25,3 +26,16 @@ def threads():
     before = ft.get_num_threads()
     yield ft.set_num_threads
     ft.set_num_threads(before)
+
+
+@pytest.fixture
+def processor(monkeypatch):
+    """``processor(l3=0)`` changes facts about the processor, for one test; its context."""
+    from fl_jit.kernels import cpu
+
+    def change(**facts):
+        found = dataclasses.replace(cpu.host(), **facts)
+        monkeypatch.setattr(cpu, "host", lambda: found)
+        return found
+
+    return change

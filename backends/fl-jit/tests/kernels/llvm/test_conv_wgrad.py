@@ -15,7 +15,7 @@ from fl_jit.kernels import ConvWeightGrad, Layout
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.layout import Packed
 from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.llvm import caches, microkernel_registry, tile
+from fl_jit.kernels.llvm import microkernel_registry, tile
 from fl_jit.kernels.llvm.conv_wgrad import axes as weights_axes
 from fl_jit.kernels.llvm.conv_wgrad import plan as weights_plan
 from fl_jit.kernels.llvm.conv_wgrad import wgrad as convolution_weights
@@ -56,7 +56,7 @@ def ordered(array, order):
     return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
 
 
-class Posed(NamedTuple):
+class Descriptors(NamedTuple):
     descriptor: ConvWeightGrad
     x: np.ndarray
     gradient: np.ndarray
@@ -82,7 +82,7 @@ def pose(case, layout, images=None, weights=None, dtype="float32"):
     options = case.stride, case.padding, case.dilation, case.groups
     layouts = layout(x), layout(gradient), layout(out)
     descriptor = ConvWeightGrad(*layouts, *options, layout(bias))
-    return Posed(descriptor, x, gradient, bias, out)
+    return Descriptors(descriptor, x, gradient, bias, out)
 
 
 def check(case, layout, **how):
@@ -211,7 +211,7 @@ def test_few_weights_are_divided_by_pixels_and_many_are_not(layout):
     assert parts(LARGE["by tiles and panels"]) == 1
 
 
-def test_strips_fit_a_large_l1_unless_they_are_lower_than_the_kernel_or_short(layout, monkeypatch):
+def test_strips_fit_a_large_l1_unless_they_are_lower_than_the_kernel_or_short(layout, processor):
     def pixels(size, kernel):
         descriptor = pose(Case(8, 64, 64, size, kernel, padding=((1, 1),) * 2), layout).descriptor
         made = weights_plan.plan(descriptor, weights_axes.axes_of(descriptor), tile.Tile(14, 2))
@@ -219,12 +219,12 @@ def test_strips_fit_a_large_l1_unless_they_are_lower_than_the_kernel_or_short(la
 
     panel = 2 * target.host().lanes(4) * 4
     room = 256 * (panel + 64)
-    monkeypatch.setattr(caches, "level", {1: room, 2: 2 << 20, 3: 0}.get)
+    processor(l1=room, l2=2 << 20, l3=0)
     assert pixels((28, 28), (3, 3)) == 7 * 28
     assert pixels((56, 56), (3, 3)) == 4 * 56
     assert pixels((112, 112), (3, 3)) == 4 * 112, "2 lines would see 4"
     assert pixels((13, 13), (3, 3)) == 3 * 169, "an image is too short"
-    monkeypatch.setattr(caches, "level", {1: room - 1, 2: 2 << 20, 3: 0}.get)
+    processor(l1=room - 1, l2=2 << 20, l3=0)
     assert pixels((28, 28), (3, 3)) == 14 * 28
 
 
@@ -236,20 +236,20 @@ def test_parts_are_equal_and_a_power_of_two_where_one_axis_is_cut(layout):
     check(case, layout)
 
 
-def test_pixels_that_are_far_apart_are_copied(layout, monkeypatch):
+def test_pixels_that_are_far_apart_are_copied(processor, layout, monkeypatch):
     def lies(channels, features):
         descriptor = pose(Case(2, channels, features, (20, 20), (1, 1)), layout).descriptor
         made = weights_plan.plan(descriptor, weights_axes.axes_of(descriptor))
         return made.x_direct, made.gradient_direct
 
-    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 256 << 10, 3: 4 << 20}.get)
+    processor(l1=32 << 10, l2=256 << 10, l3=4 << 20)
     tiles = 448 // tile.best(target.host()).rows  # those of 448 channels, whatever they are
     monkeypatch.setattr(weights_plan, "MANY_TILES", tiles)
     assert lies(64, 64) == (True, True)
     assert lies(64, 256) == (True, False)
     assert lies(256, 64) == (False, True)
     assert lies(512, 64) == (False, False)  # a copy of the gradient for many tiles
-    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 2 << 20, 3: 4 << 20}.get)
+    processor(l1=32 << 10, l2=2 << 20, l3=4 << 20)
     assert lies(64, 256) == (True, True)  # which is asked for while another strip is computed
     assert lies(256, 64) == (True, True)
     assert lies(512, 64) == (False, False)
@@ -316,8 +316,8 @@ def test_the_next_strip_is_asked_for_while_one_is_computed(layout):
         (Case(2, 1000, 1000, (40, 40), (1, 1)), "last", False),  # too much for the cache
     ],
 )
-def test_what_is_asked_for(case, images, is_asked_for, layout, monkeypatch):
-    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 1 << 20, 3: 4 << 20}.get)
+def test_what_is_asked_for(case, images, is_asked_for, layout, processor):
+    processor(l1=32 << 10, l2=1 << 20, l3=4 << 20)
     descriptor = pose(case, layout, images=IMAGES[images]).descriptor
     assert weights_plan.plan(descriptor, weights_axes.axes_of(descriptor)).prefetch == is_asked_for
 
@@ -382,8 +382,8 @@ def test_without_a_neighbourhood_it_is_a_product(images, weights, groups, dtype,
     assert error <= 16 * np.finfo(dtype).eps
 
 
-def test_products_are_not_for_a_bias_or_half_precision_or_several_strips(layout, monkeypatch):
-    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 1 << 20, 3: 4 << 20}.get)
+def test_products_are_not_for_a_bias_or_half_precision_or_several_strips(layout, processor):
+    processor(l1=32 << 10, l2=1 << 20, l3=4 << 20)
 
     def about(case, bias=None, **how):
         descriptor = pose(case, layout, **how).descriptor
@@ -444,7 +444,7 @@ def test_half_precision_may_give_float32(module, layout):
         assert np.abs(found - expected).max() <= 2e-6 * np.abs(expected).max()
 
 
-def test_the_layout_that_is_left_open_is_told(layout):
+def test_an_open_layout_is_reported(layout):
     case = Case(2, 20, 40, (9, 8), (3, 3), padding=SAME)
     posed = pose(case, layout)
     descriptor = posed.descriptor._replace(out=posed.descriptor.out._replace(strides=None))

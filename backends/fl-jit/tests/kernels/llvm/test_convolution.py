@@ -7,12 +7,13 @@ import itertools
 
 import numpy as np
 import pytest
+from bias_and_activation import followed
 from convolution_cases import Case
 
 from fl_jit.kernels import ConvDataGrad, Convolution, Packed, Reorder, any_layout, channels_last
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.llvm import caches, epilogue, microkernel_registry, tile
+from fl_jit.kernels.llvm import microkernel_registry, tile
 from fl_jit.kernels.llvm.conv import forward as convolution
 from fl_jit.kernels.llvm.conv import panels, passes, windows
 from fl_jit.kernels.llvm.conv.implicit_gemm import Image, ImplicitGemm, Panels, Weights
@@ -153,7 +154,7 @@ def test_bias_and_activation(run, layout, normal, unset, name, order):
     x, w, bias = normal(*x_shape, order="last"), normal(*w_shape), normal(case.features)
     out = unset(*out_shape, order=order)
     layouts = layout(x), layout(w), layout(out)
-    descriptor = Convolution(*layouts, *case.options, bias=layout(bias), activation="relu")
+    descriptor = followed(Convolution(*layouts, *case.options), layout(bias), "relu")
     run(descriptor, x, w, bias, out)
     beside = bias.reshape(-1, *[1] * len(case.size))
     close(out, np.maximum(exact(case, x, w) + beside, 0))
@@ -216,8 +217,8 @@ def test_what_padding_leaves_of_tiles_is_as_long_as_other_tiles(layout, normal, 
 @pytest.mark.skipif(
     tile.best(target.host()) != tile.Tile(14, 2), reason="tiles of 32 registers of 256 bits or more"
 )
-def test_panels_of_long_sums_are_equal_where_they_can_be(monkeypatch):
-    monkeypatch.setattr(caches, "private_l3_bytes", lambda: 0)
+def test_panels_of_long_sums_are_equal_where_they_can_be(processor):
+    processor(l3=0)
     lanes = target.host().lanes(4)
     for vectors in range(1, 20):
         long = Panels.of(float32, vectors * lanes, 100, 1000)
@@ -227,9 +228,8 @@ def test_panels_of_long_sums_are_equal_where_they_can_be(monkeypatch):
             assert long.tail == long.width
     assert Panels.of(float32, 6 * lanes, 100, 1).tail < 3 * lanes, "it would take time to write"
     assert Panels.of(float32, 8 * lanes, 100, 1).most_rows == 6
-    monkeypatch.setattr(caches, "private_l3_bytes", lambda: 16 << 20)
-    monkeypatch.setattr(tile, "l3_feeds_fma", lambda: False)
-    assert Panels.of(float32, 8 * lanes, 100, 1).most_rows == 14, "wide tiles would take more"
+    if not processor(l3=16 << 20, half_rate=False).l3_feeds_fma:
+        assert Panels.of(float32, 8 * lanes, 100, 1).most_rows == 14, "wide tiles would take more"
 
 
 def cut(case, rows, workers=2):
@@ -247,8 +247,8 @@ SAME = ((1, 1), (1, 1))
 
 
 @pytest.mark.parametrize(("channels", "by_features"), [(512, True), (64, False)])
-def test_weights_beyond_the_cache_are_read_for_several_images(channels, by_features, monkeypatch):
-    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.get)
+def test_weights_beyond_the_cache_are_read_for_several_images(channels, by_features, processor):
+    processor(l1=48 << 10, l2=2 << 20, l3=0)
     found = cut(Case(8, channels, 512, (7, 7), (3, 3), padding=SAME), 7)
     assert (found.images > 1) == by_features
     assert (found.chunk < found.panels.number) == by_features
@@ -257,8 +257,8 @@ def test_weights_beyond_the_cache_are_read_for_several_images(channels, by_featu
 @pytest.mark.parametrize(("first", "rows", "copied"), [
     (48, 6, False), (48, 14, True), (32, 6, True), (32, 4, False),
 ])  # fmt: skip
-def test_rows_that_would_fill_the_first_cache_are_copied(first, rows, copied, monkeypatch):
-    monkeypatch.setattr(caches, "level", {1: first << 10, 2: 2 << 20, 3: 0}.get)
+def test_rows_that_would_fill_the_first_cache_are_copied(first, rows, copied, processor):
+    processor(l1=first << 10, l2=2 << 20, l3=0)
     assert cut(Case(2, 1024, 64, (14, 14), (1, 1)), rows).copied == copied
 
 
@@ -273,10 +273,10 @@ IMAGES = Case(8, 64, 64, (56, 56), (1, 1))
     (IMAGES._replace(channels=1024, size=(14, 14)), False),  # read from a copy
 ])  # fmt: skip
 def test_pixels_from_far_away_are_asked_for_while_those_before_are_summed(
-    case, prefetches, monkeypatch
+    case, prefetches, processor
 ):
-    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.get)
-    assert cut(case, 14).asks_ahead == prefetches
+    processor(l1=48 << 10, l2=2 << 20, l3=0)
+    assert cut(case, 14).prefetches == prefetches
 
 
 @pytest.mark.parametrize("case", [
@@ -285,8 +285,8 @@ def test_pixels_from_far_away_are_asked_for_while_those_before_are_summed(
     Case(2, 40, 70, (9, 8), (3, 3), padding=SAME),
     Case(2, 80, 72, (9, 8), (3, 3), padding=SAME, groups=2),
 ], ids=str)  # fmt: skip
-def test_what_is_asked_for_need_not_exist(case, run, layout, normal, unset, monkeypatch):
-    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 1 << 10, 3: 0}.get)
+def test_what_is_asked_for_need_not_exist(processor, case, run, layout, normal, unset, monkeypatch):
+    processor(l1=48 << 10, l2=1 << 10, l3=0)
     asked, addresses = set(), microkernel_registry.addresses
 
     def seen(kernels):
@@ -306,17 +306,19 @@ def test_what_is_asked_for_need_not_exist(case, run, layout, normal, unset, monk
 
 
 @pytest.mark.parametrize(("second", "rows"), [(512, 640), (1024, 640), (2048, 1280), (8192, 1280)])
-def test_blocks_of_weights_are_as_deep_as_the_second_cache_allows(second, rows, monkeypatch):
-    monkeypatch.setattr(caches, "level", {2: second << 10}.get)
+def test_blocks_of_weights_are_as_deep_as_the_second_cache_allows(second, rows, processor):
+    processor(l2=second << 10)
     assert passes.depth() == rows
 
 
 def test_a_gradient_with_phases_takes_no_epilogue(layout, normal):
     case = CASES["strided"]
     g, w, x = (normal(*s, order="last") for s in (case.shapes[2], case.shapes[1], case.shapes[0]))
-    forward = Convolution(layout(x), layout(w), layout(g), *case.options, activation="relu")
+    forward = Convolution(layout(x), layout(w), layout(g), *case.options)
     descriptor = ConvDataGrad(
-        layout(g), layout(w), layout(x), *case.options, epilogue=epilogue.of(forward)
+        *(layout(g), layout(w), layout(x)),
+        *case.options,
+        epilogue=followed(forward, activation="relu").epilogue,
     )
     with pytest.raises(UnsupportedError, match="phases"):
         convolution.prepare(descriptor)

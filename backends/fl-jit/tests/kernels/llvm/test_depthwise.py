@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from bias_and_activation import followed
+from checked_kernel import CheckedKernels
 from convolution_cases import Case
 
 from fl_jit.kernels import ConvDataGrad, Convolution, ConvWeightGrad, any_layout
@@ -15,7 +17,6 @@ from fl_jit.kernels.library import UnsupportedError
 from fl_jit.kernels.llvm.depthwise import forward as depthwise
 from fl_jit.kernels.llvm.depthwise import wgrad as depthwise_weights
 from fl_jit.kernels.llvm.depthwise.groups import Groups, is_depthwise
-from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor import threads
 from fl_tensor.dtypes import float32
 
@@ -132,7 +133,7 @@ def test_forward(case, dtype, layout):
         out[...] = np.nan
         run(depthwise.prepare(Convolution(*places, *case.options)), x, w, out)
         close(out, expected, TOLERANCE[dtype])
-        descriptor = Convolution(*places, *case.options, layout(bias), "relu")
+        descriptor = followed(Convolution(*places, *case.options), layout(bias), "relu")
         run(depthwise.prepare(descriptor), x, w, bias, out)
         shifted = expected + bias.reshape(-1, *[1] * len(case.size))
         close(out, np.maximum(shifted, 0), TOLERANCE[dtype])
@@ -211,9 +212,8 @@ def test_small_groups(case, channels, features, dtype, layout):
             blocks = parts.diagonal(axis1=0, axis2=2).transpose(2, 0, 1)
             found[(..., *place)] = blocks.reshape(len(w), channels)
         out = np.full_like(gradient, np.nan)
-        descriptor = Convolution(
-            layout(x), layout(w), layout(out), *case.options, layout(bias), "relu"
-        )
+        convolution = Convolution(layout(x), layout(w), layout(out), *case.options)
+        descriptor = followed(convolution, layout(bias), "relu")
         assert is_depthwise(descriptor)
         run(depthwise.prepare(descriptor), x, w, bias, out)
         close(out, np.maximum(expected + bias.reshape(-1, 1, 1), 0), TOLERANCE[dtype])
@@ -340,7 +340,7 @@ def test_what_is_depthwise(layout):
     assert not is_depthwise(Convolution(*map(layout, images), *wide.options))
 
 
-def test_the_provider_knows_them(layout):
+def test_the_library_solves_them(layout):
     case = CASES[0]
     x, w, out, _ = draw(case)
     places = layout(x), layout(w), layout(out)
@@ -350,16 +350,16 @@ def test_the_provider_knows_them(layout):
         ConvWeightGrad(places[0], *places[:0:-1], *case.options),
     )
     for descriptor in descriptors:
-        assert "depthwise" in GeneratedKernels().find(descriptor).about
+        assert "depthwise" in CheckedKernels().find(descriptor).about
 
 
-def test_weights_of_small_groups_are_not_kept_packed(layout):
+def test_weights_of_small_groups_are_not_prepacked(layout):
     # Packed, they would go the way of products of matrices, which has no use for most lanes.
     case = Case(2, 32, 32, (9, 9), (3, 3), padding=SAME, groups=8)
     x, w, out = (np.zeros(shape, np.float32) for shape in case.shapes)
     descriptor = Convolution(layout(x), layout(w), layout(out), *case.options)
-    assert GeneratedKernels().prepacked_layout(descriptor) is None
-    assert GeneratedKernels().prepacked_layout(
+    assert CheckedKernels().prepacked_layout(descriptor) is None
+    assert CheckedKernels().prepacked_layout(
         descriptor._replace(w=layout(np.zeros((32, 32, 3, 3), np.float32)), groups=1)
     )
 
@@ -373,7 +373,7 @@ def test_weights_that_are_left_to_the_kernel_lie_as_its_operands_say(case, layou
         (Convolution(layout(x), left, layout(out), *case.options), x, out),
         (ConvDataGrad(layout(out), left, layout(x), *case.options), out, x),
     ):
-        kernel = GeneratedKernels().find(descriptor)
+        kernel = CheckedKernels().find(descriptor)
         assert "depthwise" in kernel.about
         strides = kernel.operands[1].strides
         memory = np.full(w.size, np.nan, np.float32)
@@ -381,7 +381,7 @@ def test_weights_that_are_left_to_the_kernel_lie_as_its_operands_say(case, layou
         there[...] = w
         assert not np.isnan(memory).any(), "each number has a place of its own, without gaps"
         expected = result.copy()
-        run(GeneratedKernels().find(descriptor._replace(w=layout(w))), given, w, expected)
+        run(CheckedKernels().find(descriptor._replace(w=layout(w))), given, w, expected)
         result[...] = np.nan
         run(kernel, given, memory, result)
         np.testing.assert_array_equal(result, expected)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from bias_and_activation import followed
 from gemm_cases import ORDERS, TOLERANCE, check, lay, matrix, run
 
 import fl_tensor as ft
@@ -173,10 +174,12 @@ def test_bias_and_activation(provider):
     }
     for activation, wanted in expected.items():
         out = np.full((70, 90), np.nan, np.float32)
-        run(provider, Matmul(lay(x), lay(y), lay(out), lay(bias), activation), x, y, bias, out)
+        descriptor = followed(Matmul(lay(x), lay(y), lay(out)), lay(bias), activation)
+        run(provider, descriptor, x, y, bias, out)
         np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-4)
     turned = np.zeros((90, 70), np.float32).T
-    run(provider, Matmul(lay(x), lay(y), lay(turned), lay(bias), "relu"), x, y, bias, turned)
+    descriptor = followed(Matmul(lay(x), lay(y), lay(turned)), lay(bias), "relu")
+    run(provider, descriptor, x, y, bias, turned)
     np.testing.assert_allclose(turned, expected["relu"], rtol=1e-5, atol=1e-4)
 
 

@@ -6,27 +6,21 @@ import itertools
 
 import numpy as np
 import pytest
+from checked_kernel import CheckedKernels
 from gemm_cases import lay, run
 
-from fl_jit.kernels import Layout, Matmul, Reorder, any_layout, row_major
+from fl_jit.kernels import Layout, Matmul, Reorder, any_layout, cpu, row_major
 from fl_jit.kernels.codegen import target
-from fl_jit.kernels.llvm import caches, tile
+from fl_jit.kernels.llvm import tile
 from fl_jit.kernels.llvm.gemm import blocking
-from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor.dtypes import float32
 
-HAS_32_REGISTERS = tile.registers(target.host()) >= 32
+HAS_32_REGISTERS = target.host().registers >= 32
 
 
-def far_third(monkeypatch):
-    monkeypatch.setattr(caches, "private_l3_bytes", lambda: 0)
-    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.__getitem__)
-
-
-def near_third(monkeypatch, half_rate=True):
-    monkeypatch.setattr(target, "HALF_RATE", (target.host().cpu,) if half_rate else ())
-    monkeypatch.setattr(caches, "private_l3_bytes", lambda: 16 << 20)
-    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}.__getitem__)
+#: Facts about processors whose L3 is far, and near.
+FAR = {"l1": 48 << 10, "l2": 2 << 20, "l3": 0}
+NEAR = {"l1": 32 << 10, "l2": 1 << 20, "l3": 16 << 20, "half_rate": True}
 
 
 def test_blocks_follow_the_machine():
@@ -38,25 +32,47 @@ def test_blocks_follow_the_machine():
 
 
 @pytest.mark.parametrize(
-    ("share", "expected"),
+    ("share", "near", "expected"),
     [
-        (0, (2 << 20) // 3),  # none
-        (16 << 20, 4 << 20),  # a quarter of what a processor has
-        (128 << 20, (2 << 20) // 3),  # all of a host: not this system's alone, and far away
+        (0, 0, (2 << 20) // 3),  # none
+        (16 << 20, 16 << 20, 4 << 20),  # a quarter of what a processor has
+        (128 << 20, 0, (2 << 20) // 3),  # all of a host: not this system's alone, and far away
     ],
 )
-def test_a_block_of_columns_fits_a_cache_of_our_own(share, expected, monkeypatch):
-    sizes = {1: 48 << 10, 2: 2 << 20, 3: share}
-    monkeypatch.setattr(caches, "level", sizes.__getitem__)
+def test_a_block_of_columns_fits_a_cache_of_our_own(share, near, expected, processor, monkeypatch):
+    monkeypatch.setattr(cpu, "_caches", lambda: {1: 48 << 10, 2: 2 << 20, 3: share})
+    found = cpu.host.__wrapped__()
+    assert (found.l1, found.l2, found.l3) == (48 << 10, 2 << 20, near)
+    processor(l1=found.l1, l2=found.l2, l3=found.l3)
     assert blocking.column_block(512, 4) == expected // (512 * 4)
-    assert blocking.column_block(512, 4, from_third=False) == (2 << 20) // 3 // (512 * 4)
+    assert blocking.column_block(512, 4, from_l3=False) == (2 << 20) // 3 // (512 * 4)
     assert blocking.column_block(512, 4, wide=True) >= (2 << 20) * 3 // 4 // (512 * 4)
     assert blocking.column_block(1 << 30, 8) == 1
 
 
+def test_what_the_system_does_not_report_is_assumed(monkeypatch, tmp_path):
+    for number, (level, kind, size, processors) in enumerate(
+        [
+            (1, "Data", "48K", "1"),
+            (1, "Instruction", "32K", "1"),
+            (3, "Unified", "32M", "00,00000f"),
+        ]
+    ):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        about = {"level": level, "type": kind, "size": size, "shared_cpu_map": processors}
+        for name, value in about.items():
+            (folder / name).write_text(f"{value}\n")
+    (tmp_path / "index9").mkdir()  # of which nothing can be read
+    monkeypatch.setattr(cpu, "_FOLDER", tmp_path)
+    found = cpu.host.__wrapped__()
+    assert (found.l1, found.l2, found.l3) == (48 << 10, 512 << 10, 8 << 20)
+    assert found.target == target.host()
+
+
 @pytest.mark.skipif(not HAS_32_REGISTERS, reason="one tile for all")
 def test_panels_are_equal_where_rows_lie_apart():
-    machine = target.host()
+    machine = cpu.host()
     assert [tile.of_product(machine, 100, n, by_columns=True).vectors for n in (48, 32, 16, 8)] == [
         *(3, 4, 4, 4)
     ]
@@ -64,24 +80,23 @@ def test_panels_are_equal_where_rows_lie_apart():
 
 
 @pytest.mark.skipif(not HAS_32_REGISTERS, reason="one tile for all")
-def test_tiles_read_less_of_a_second_factor_from_far_away(monkeypatch):
-    machine = target.host()
-    far_third(monkeypatch)
+def test_tiles_read_less_of_a_second_factor_from_far_away(processor):
+    machine = processor(**FAR)
     assert tile.of_product(machine, 100, 48, k=512) == (9, 3)
     assert tile.of_product(machine, 100, 48, k=32) == (6, 4), "the result is most of the work"
     assert tile.of_product(machine, 100, 8, k=512) == (6, 4), "panels would be unequal"
     assert tile.of_product(machine, 32, 48, k=512) == (6, 4), "packing is most of the work"
-    near_third(monkeypatch)
+    machine = processor(**NEAR)
     assert tile.of_product(machine, 100, 48, k=512) == (6, 4)
 
 
-def test_tiles_that_take_much_are_not_fed_from_the_third_cache(monkeypatch):
-    near_third(monkeypatch)
-    assert tile.l3_feeds_fma() is HAS_32_REGISTERS
-    near_third(monkeypatch, half_rate=False)
-    assert tile.l3_feeds_fma() is (HAS_32_REGISTERS and target.host().vector_bits < 512)
-    far_third(monkeypatch)
-    assert not tile.l3_feeds_fma()
+def test_tiles_that_take_much_are_not_fed_from_the_third_cache(processor):
+    processor(**NEAR)
+    assert cpu.host().l3_feeds_fma is HAS_32_REGISTERS
+    processor(**NEAR | {"half_rate": False})
+    assert cpu.host().l3_feeds_fma is (HAS_32_REGISTERS and target.host().vector_bits < 512)
+    processor(**FAR)
+    assert not cpu.host().l3_feeds_fma
 
 
 @pytest.mark.parametrize(
@@ -95,15 +110,15 @@ def test_tiles_that_take_much_are_not_fed_from_the_third_cache(monkeypatch):
     ],
 )
 def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
-    monkeypatch, threads, m, k, n, far, near
+    processor, threads, m, k, n, far, near
 ):
     threads(1)
     descriptor = Matmul(*(row_major(float32, s) for s in ((m, k), (k, n), (m, n))))
-    far_third(monkeypatch)
-    assert ("pack" in GeneratedKernels().find(descriptor).about) == bool(far)
-    near_third(monkeypatch)
-    monkeypatch.setattr(caches, "level", {1: 32 << 10, 2: 2 << 20, 3: 16 << 20}.__getitem__)
-    assert ("pack" in GeneratedKernels().find(descriptor).about) == bool(near)
+    processor(**FAR)
+    assert ("pack" in CheckedKernels().find(descriptor).about) == bool(far)
+    processor(**NEAR)
+    processor(l1=32 << 10, l2=2 << 20, l3=16 << 20)
+    assert ("pack" in CheckedKernels().find(descriptor).about) == bool(near)
 
 
 @pytest.mark.skipif(not HAS_32_REGISTERS, reason="with 16 it was not measured")
@@ -117,28 +132,28 @@ def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
-    monkeypatch, threads, m, k, n, asked, dtype
+    processor, threads, m, k, n, asked, dtype
 ):
-    monkeypatch.setattr(target, "STREAMED", 1 << 20)
+    processor(streaming_bytes=1 << 20)
     rng, item = np.random.default_rng(m), np.dtype(dtype).itemsize
     k, n = k * 4 // item, n if asked else n * 4 // item
     x, y = (rng.standard_normal(shape).astype(dtype) for shape in ((2, m, k), (2, k, n)))
-    for third, count in itertools.product((far_third, near_third), (1, 2)):
-        third(monkeypatch)
+    for third, count in itertools.product((FAR, NEAR), (1, 2)):
+        processor(**third)
         threads(count)
         out = np.empty((2, m, n), dtype)
         descriptor = Matmul(lay(x), lay(y), lay(out))
-        kernel = run(GeneratedKernels(), descriptor, x, y, out)
+        kernel = run(CheckedKernels(), descriptor, x, y, out)
         np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
-        run(GeneratedKernels(), descriptor._replace(accumulate=True), x, y, out)
+        run(CheckedKernels(), descriptor._replace(accumulate=True), x, y, out)
         np.testing.assert_allclose(out, 2 * (x @ y), rtol=1e-4, atol=1e-3)
-        assert ("asked for" in kernel.about) == asked
+        assert ("prefetched" in kernel.about) == asked
 
 
-@pytest.mark.parametrize("third", [far_third, near_third])
-def test_blocks_for_any_caches_give_the_same_products(monkeypatch, threads, third):
-    third(monkeypatch)
-    provider, rng = GeneratedKernels(), np.random.default_rng(5)
+@pytest.mark.parametrize("third", [FAR, NEAR], ids=["far", "near"])
+def test_blocks_for_any_caches_give_the_same_products(processor, threads, third):
+    processor(**third)
+    provider, rng = CheckedKernels(), np.random.default_rng(5)
     for count, (m, k, n) in itertools.product((1, 2), ((290, 771, 1027), (19, 513, 1024))):
         threads(count)
         x = rng.standard_normal((m, k), dtype=np.float32)
@@ -163,32 +178,31 @@ def test_blocks_for_any_caches_give_the_same_products(monkeypatch, threads, thir
     ],
 )
 def test_steps_of_k_that_do_not_stay_in_the_first_cache_are_copied_where_the_third_is_far(
-    monkeypatch, m, k, n, copied
+    processor, m, k, n, copied
 ):
     rng = np.random.default_rng(m)
     x = rng.standard_normal((k, m), dtype=np.float32).T
     y = rng.standard_normal((k, n), dtype=np.float32)
     out = np.empty((m, n), np.float32)
-    monkeypatch.setattr(caches, "private_l3_bytes", lambda: 0)
-    monkeypatch.setattr(caches, "level", {1: 48 << 10, 2: 2 << 20, 3: 0}.__getitem__)
-    kernel = run(GeneratedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
+    processor(l1=48 << 10, l2=2 << 20, l3=0)
+    kernel = run(CheckedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
     np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
     assert ("copy" in kernel.about) is copied
     for half_rate in (True, False):
-        near_third(monkeypatch, half_rate)
-        kernel = run(GeneratedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        processor(**NEAR | {"half_rate": half_rate})
+        kernel = run(CheckedKernels(), Matmul(lay(x), lay(y), lay(out)), x, y, out)
         np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-4)
-        from_nearby = tile.l3_feeds_fma() or n < 256 or k < 128
+        from_nearby = cpu.host().l3_feeds_fma or n < 256 or k < 128
         assert ("copy" not in kernel.about) is from_nearby, "or all is read where it lies"
 
 
 @pytest.mark.skipif(target.host().vector_bits < 512, reason="a vector is less than a line")
 @pytest.mark.parametrize("offset", [0, 1, 8], ids="{} elements off".format)
 @pytest.mark.parametrize("batch", [(), (3,)], ids=str)
-def test_results_too_large_for_caches_are_written_past_them(monkeypatch, threads, batch, offset):
-    near_third(monkeypatch)
-    monkeypatch.setattr(target, "STREAMED", 1)
-    provider, rng = GeneratedKernels(), np.random.default_rng(offset)
+def test_results_too_large_for_caches_are_written_past_them(processor, threads, batch, offset):
+    processor(**NEAR)
+    processor(streaming_bytes=1)
+    provider, rng = CheckedKernels(), np.random.default_rng(offset)
     for count, (m, k, n) in itertools.product((1, 2), ((40, 32, 200), (7, 3, 130), (3, 0, 128))):
         threads(count)
         x = rng.standard_normal((*batch, m, k), dtype=np.float32)
@@ -205,19 +219,16 @@ def test_results_too_large_for_caches_are_written_past_them(monkeypatch, threads
         assert "past caches" not in again.about, "what is there has to be read"
 
 
-def test_results_of_rows_that_begin_anywhere_are_not(monkeypatch):
-    near_third(monkeypatch)
-    monkeypatch.setattr(target, "STREAMED", 1)
+def test_results_of_rows_that_begin_anywhere_are_not(processor):
+    processor(**NEAR)
+    processor(streaming_bytes=1)
     x, y = (row_major(float32, s) for s in ((40, 32), (32, 200)))
     for out in (row_major(float32, (40, 201)), row_major(float32, (40, 200))):
         out = Layout(float32, (40, 200), out.strides)
-        assert "past caches" not in GeneratedKernels().find(Matmul(x, y, out)).about
-    monkeypatch.undo()
-    near_third(monkeypatch)
+        assert "past caches" not in CheckedKernels().find(Matmul(x, y, out)).about
+    processor(streaming_bytes=64 << 20)
     large = [row_major(float32, s) for s in ((4096, 32), (32, 4096), (4096, 4096))]
     has_lines = target.host().vector_bits >= 512
-    assert ("past caches" in GeneratedKernels().find(Matmul(*large)).about) is has_lines
-    far_third(monkeypatch)
-    assert "past caches" not in GeneratedKernels().find(Matmul(*large)).about, (
-        "it takes them sooner"
-    )
+    assert ("past caches" in CheckedKernels().find(Matmul(*large)).about) is has_lines
+    processor(**FAR)
+    assert "past caches" not in CheckedKernels().find(Matmul(*large)).about, "it takes them sooner"

@@ -343,7 +343,7 @@ def test_a_micro_kernel_that_cannot_be_made_is_left_out(maker, complaint):
         assert microkernel_registry.address(kernel) == own
 
 
-def test_a_maker_is_a_function():
+def test_a_factory_is_a_function():
     with pytest.raises(ArgumentError, match="a maker of micro-kernels is a str: expected a func"):
         microkernel_registry.register("x")
     assert microkernel_registry.registered() == ()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bias_and_activation import followed
+from checked_kernel import CheckedKernels
 from gemm_cases import lay
 
 import fl_tensor as ft
 from fl_jit.kernels import Epilogue, Layout, Matmul, row_major
 from fl_jit.kernels.codegen import Builder, target
 from fl_jit.kernels.llvm.gemm import skinny_gemm
-from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor.dtypes import dtype, float32
 
 TOLERANCE = {"float32": 2e-6, "float64": 1e-14}
@@ -67,7 +68,7 @@ def test_sums_are_added_to_what_is_there(provider, rng):
 def test_bias_and_activation_follow(provider, rng):
     x, w, b = (rng.standard_normal(s, dtype=np.float32) for s in ((5, 70), (100, 70), (1, 100)))
     out = np.full((5, 100), np.nan, np.float32)
-    descriptor = Matmul(*map(lay, (x, w.T, out)), bias=lay(b), activation="relu")
+    descriptor = followed(Matmul(*map(lay, (x, w.T, out))), lay(b), "relu")
     kernel = provider.find(descriptor)
     assert kernel.about.startswith("dots")
     kernel(*(array.ctypes.data for array in (x, w, b, out)))
@@ -81,7 +82,7 @@ def test_the_number_of_threads_changes_no_bit(rng):
     try:
         for count in (1, 2, 5):
             ft.set_num_threads(count)
-            found.append(product(GeneratedKernels(), x, w, np.empty((3, 501), np.float32)))
+            found.append(product(CheckedKernels(), x, w, np.empty((3, 501), np.float32)))
     finally:
         ft.set_num_threads(before)
     np.testing.assert_array_equal(found[0], found[1])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bias_and_activation import followed
 
 import fl_tensor as ft
 from fl_jit.cli import main
@@ -87,7 +88,7 @@ def test_programs_take_the_rule_and_measure_nothing(folder):
     provider = GeneratedKernels()
     kernel = provider.find(PRODUCT)
     by_rule = kernel.about
-    for _ in range(autotune.PATIENCE + 1):
+    for _ in range(10):
         computed(kernel)
     assert kernel.about == by_rule and provider.choices() == ""
 
@@ -112,7 +113,7 @@ def test_tune_measures_and_programs_take_what_it_chose(folder, monkeypatch, caps
 
 def test_problems_that_differ_have_keys_that_differ():
     descriptors = [*PREPARE, PRODUCT._replace(accumulate=True), CONVOLUTION._replace(stride=(2, 2))]
-    descriptors += [PRODUCT._replace(activation="relu")]
+    descriptors += [followed(PRODUCT, activation="relu")]
     assert len({tuning_cache.key(each) for each in descriptors}) == len(descriptors)
 
 

@@ -73,7 +73,7 @@ def test_what_is_outside_of_the_source_is_known_both_ways(n, kernel, stride, pad
     for axis in (forward, *(width for *_, width in gradient((out,), (n,), *window))):
         for j, t in itertools.product(range(axis.places), range(len(axis.kernel))):
             inside = 0 <= axis.origin + j * axis.step + t * axis.spread < axis.source
-            assert inside == (t in range(*axis.taps(j))) == (j in range(*axis.seen(t)))
+            assert inside == (t in range(*axis.window(j))) == (j in range(*axis.readers(t)))
 
 
 def test_of_more_axes_than_three_it_is_refused():

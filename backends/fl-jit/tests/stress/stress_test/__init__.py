@@ -1,1 +1,1 @@
-"""Random problems for providers of contractions, computed between guard pages, against float64."""
+"""Random problems for kernel libraries, computed between guard pages, against float64."""

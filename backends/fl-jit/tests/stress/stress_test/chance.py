@@ -10,8 +10,7 @@ from fl_jit.kernels import Layout
 from fl_jit.kernels.layout import Shape, dense
 from fl_tensor.dtypes import DType, bfloat16, float16, float32, float64
 
-#: Activations that are drawn. Those that came later are not among them: what the problems of a seed
-#: are, and what was found of them, stays what it was.
+#: Activations of epilogues.
 ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh")
 
 

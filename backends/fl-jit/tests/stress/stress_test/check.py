@@ -1,4 +1,4 @@
-"""One problem: computed by a provider between guard pages, compared with more digits."""
+"""A descriptor, computed by a kernel library between guard pages and compared with more digits."""
 
 from __future__ import annotations
 
@@ -20,21 +20,19 @@ from fl_jit.kernels import (
     Reorder,
     row_major,
 )
+from fl_jit.testing.guarded import Operand, Regions, Strided
 from fl_tensor.dtypes import DType
 from stress_test import epilogues, exact
-from stress_test.memory import Operand, Regions, Strided
 
 #: Largest error of a sum, as a part of the size of its terms; half precision is summed in float32.
 LIMITS = {"float32": 2e-6, "float64": 4e-15, "float16": 2e-6, "bfloat16": 2e-6}
 #: What rounding to the nearest adds.
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
-#: How often an activation may round what it computes, in half precision.
-_ROUNDINGS = {"": 0, "relu": 0, "gelu": 8, "gelu_tanh": 12}
 _ALIGNMENT = 64
 
 
 class DisagreementError(AssertionError):
-    """A provider's result is not what it should be."""
+    """The result of a library is wrong."""
 
 
 class Found(NamedTuple):
@@ -53,8 +51,7 @@ def operands_of(descriptor: OpDescriptor) -> tuple[list[Placement], int]:
     assert isinstance(descriptor, Matmul | Convolution | ConvDataGrad)
     follows = descriptor.epilogue
     reads, writes = (follows.reads, follows.writes) if follows else ((), ())
-    listed = [*descriptor[:2], getattr(descriptor, "bias", None), *reads, descriptor.out, *writes]
-    return [p for p in listed if p is not None], 1 + len(writes)
+    return [*descriptor[:2], *reads, descriptor.out, *writes], 1 + len(writes)
 
 
 def has_elements(descriptor: OpDescriptor) -> bool:
@@ -62,11 +59,11 @@ def has_elements(descriptor: OpDescriptor) -> bool:
     return all(0 not in operand.shape for operand in operands_of(descriptor)[0])
 
 
-def check(provider: KernelLibrary, descriptor: OpDescriptor, seed: int, regions: Regions) -> Found:
+def check(library: KernelLibrary, descriptor: OpDescriptor, seed: int, regions: Regions) -> Found:
     """Compute and compare. Raises DisagreementError; dies where a guard page is touched."""
-    kernel = provider.find(descriptor)
+    kernel = library.find(descriptor)
     if kernel is None:
-        return Found(0.0, provider.why_not(descriptor), "")
+        return Found(0.0, library.why_not(descriptor), "")
     draw = np.random.default_rng(seed)
     given, outputs = operands_of(descriptor)
     held = isinstance(descriptor, Matmul) and descriptor.accumulate
@@ -84,8 +81,8 @@ def check(provider: KernelLibrary, descriptor: OpDescriptor, seed: int, regions:
             if not is_output:
                 plain = row_major(asked.dtype, asked.shape)
                 source = _filled(regions, plain, draw)
-                _reorder(provider, plain, has, source.first, operand.address)
-                values.append(_numbers(source.values, plain.dtype))
+                _reorder(library, plain, has, source.first, operand.address)
+                values.append(source.read())
             placed.append(operand)
             continue
         assert isinstance(has, Layout)
@@ -93,7 +90,7 @@ def check(provider: KernelLibrary, descriptor: OpDescriptor, seed: int, regions:
             strided = Strided(regions, has, at_end)
         else:
             strided = _filled(regions, has, draw, at_end)
-            values.append(_numbers(strided.values, has.dtype))
+            values.append(strided.read())
         placed.append(strided)
     before = [x.bytes.copy() for x in placed[: len(given) - outputs]]
     addresses = [x.first if isinstance(x, Strided) else x.address for x in placed]
@@ -112,12 +109,12 @@ def check(provider: KernelLibrary, descriptor: OpDescriptor, seed: int, regions:
         if isinstance(layout, Packed):
             plain = row_major(asked.dtype, asked.shape)
             target = Strided(regions, plain, at_end=True)
-            _reorder(provider, layout, plain, operand.address, target.first)
+            _reorder(library, layout, plain, operand.address, target.first)
             operand = target
         assert isinstance(operand, Strided)
         if not operand.gaps_are_intact():
             raise DisagreementError(f"{kernel.about} wrote between the elements of {layout}")
-        found = _numbers(operand.values, layout.dtype)
+        found = operand.read()
         error = _error(found, expected, terms, kernel.about)
         worst = max(worst, error / limit(descriptor, layout.dtype))
     if not worst <= 1:
@@ -130,9 +127,7 @@ def check(provider: KernelLibrary, descriptor: OpDescriptor, seed: int, regions:
 
 def limit(descriptor: OpDescriptor, dtype: DType) -> float:
     """The largest error of a result of ``dtype``."""
-    activation = getattr(descriptor, "activation", "")
-    steps = 1 + (getattr(descriptor, "bias", None) is not None) + _ROUNDINGS[activation]
-    has_curve = activation.startswith("gelu")
+    steps, has_curve = 1, False
     follows = getattr(descriptor, "epilogue", None)
     if follows is not None:
         steps += len(follows.program.instructions)
@@ -145,33 +140,16 @@ def _filled(
     regions: Regions, layout: Layout, draw: np.random.Generator, at_end: bool = True
 ) -> Strided:
     operand = Strided(regions, layout, at_end)
-    numbers = draw.standard_normal(layout.shape)
-    if str(layout.dtype) == "bfloat16":
-        bits = numbers.astype(np.float32).view(np.uint32)
-        operand.values[...] = ((bits + 0x8000) >> 16).astype(np.uint16)
-    elif str(layout.dtype) == "float16":
-        operand.values[...] = numbers.astype(np.float16).view(np.uint16)
-    else:
-        operand.values[...] = numbers
+    operand.write(draw.standard_normal(layout.shape))
     return operand
 
 
-def _numbers(values: np.ndarray, dtype: DType) -> np.ndarray:
-    # With more digits: in float64, of which sums are off by more than ours may be, in long double.
-    # Half precision lies in memory as uint16.
-    if str(dtype) == "bfloat16":
-        return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    if str(dtype) == "float16":
-        return values.view(np.float16).astype(np.float64)
-    return values.astype(np.longdouble if str(dtype) == "float64" else np.float64)
-
-
 def _reorder(
-    provider: KernelLibrary, given: Placement, wanted: Placement, source: int, target: int
+    library: KernelLibrary, given: Placement, wanted: Placement, source: int, target: int
 ) -> None:
-    kernel = provider.find(Reorder(given, wanted))
+    kernel = library.find(Reorder(given, wanted))
     if kernel is None:
-        why = provider.why_not(Reorder(given, wanted))
+        why = library.why_not(Reorder(given, wanted))
         raise DisagreementError(f"a layout that it chose cannot be reordered: {why}")
     kernel(source, target)
 
@@ -185,11 +163,10 @@ def _exact(descriptor: OpDescriptor, values: list[np.ndarray]) -> list[exact.Exa
     assert isinstance(descriptor, Matmul | Convolution | ConvDataGrad)
     x, y, *rest = values
     held = rest.pop() if isinstance(descriptor, Matmul) and descriptor.accumulate else None
-    bias = None if descriptor.epilogue else next(iter(rest), None)
     if isinstance(descriptor, Matmul):
-        product = exact.matmul(descriptor, x, y, bias, held)
+        product = exact.matmul(descriptor, x, y, held)
     elif isinstance(descriptor, Convolution):
-        product = exact.convolution(descriptor, x, y, bias)
+        product = exact.convolution(descriptor, x, y)
     else:
         product = exact.convolution_data(descriptor, x, y)
     if descriptor.epilogue is None:

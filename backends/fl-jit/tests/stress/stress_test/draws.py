@@ -17,13 +17,13 @@ from fl_jit.kernels import (
 from fl_jit.kernels.layout import Placement, Shape
 from fl_tensor.dtypes import bfloat16, float16, float32
 from stress_test import epilogues
-from stress_test.chance import ACTIVATIONS, Draw
+from stress_test.chance import Draw
 
 #: Multiplications of a problem at most, and of most of them.
 MOST_WORK, USUAL_WORK = 30_000_000, 600_000
 KINDS = ("gemm", "convolution")
 #: Part of the problems that an epilogue follows.
-FOLLOWED = 0.25
+FOLLOWED = 0.45
 
 
 def descriptor(kind: str, seed: int, number: int) -> OpDescriptor:
@@ -53,16 +53,11 @@ def _matmul(draw: Draw) -> Matmul:
     if draw.chance(0.1):
         y = any_layout(dtype, (*y_batch, k, n))
     out = draw.layout(wide, (*batch, m, n), transposed if draw.chance(0.3) else (), output=True)
-    bias = None
-    if draw.chance(0.3):
-        shape = tuple(size if draw.chance(0.4) else 1 for size in (*batch, m)) + (n,)
-        bias = draw.layout(wide, shape if draw.chance(0.5) else (1,) * (len(batch) + 1) + (n,))
-    activation = str(draw.one_of(ACTIVATIONS)) if draw.chance(0.3) else ""
-    made = Matmul(x, y, out, bias, activation, accumulate=draw.chance(0.25))
+    made = Matmul(x, y, out, accumulate=draw.chance(0.25))
     if not draw.chance(FOLLOWED):
         return made
     follows = epilogues.drawn(draw, out, tuple(range(len(out.shape))))
-    return made._replace(bias=None, activation="", epilogue=follows)
+    return made._replace(epilogue=follows)
 
 
 def _convolution(draw: Draw) -> OpDescriptor:
@@ -128,15 +123,13 @@ def _convolution(draw: Draw) -> OpDescriptor:
         return draw.layout(w_dtype, w_shape, (), output)
 
     rest = (stride, padding, dilation, groups)
-    bias = draw.layout(dtype, (features,)) if draw.chance(0.3) else None
     if which == 0:
-        activation = str(draw.one_of(ACTIVATIONS)) if draw.chance(0.3) else ""
         images = image(x_shape), weights(), image(out_shape, output=True)
-        made = Convolution(*images, *rest, bias, activation)
+        made = Convolution(*images, *rest)
         if not draw.chance(FOLLOWED):
             return made
         follows = epilogues.drawn(draw, made.out, last)
-        return made._replace(bias=None, activation="", epilogue=follows)
+        return made._replace(epilogue=follows)
     if which == 1:
         images = image(out_shape), weights(), image(x_shape, output=True)
         gradient = ConvDataGrad(*images, *rest)
@@ -144,5 +137,5 @@ def _convolution(draw: Draw) -> OpDescriptor:
         if max(stride) > 1 or not draw.chance(FOLLOWED):
             return gradient
         return gradient._replace(epilogue=epilogues.drawn(draw, gradient.out, last))
-    bias = Layout(wide, (features,), (1,)) if bias is not None else None
+    bias = Layout(wide, (features,), (1,)) if draw.chance(0.3) else None
     return ConvWeightGrad(image(x_shape), image(out_shape), weights(output=True), *rest, bias)

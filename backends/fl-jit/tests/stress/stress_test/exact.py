@@ -18,37 +18,19 @@ Array = np.ndarray
 Exact = tuple[Array, Array]
 
 
-def activated(x: Array, activation: str) -> Array:
-    """``x`` after what may follow a product."""
-    if activation == "relu":
-        return np.maximum(x, 0)
-    if activation == "gelu":
-        erf = np.vectorize(math.erf, otypes=[float])
-        return 0.5 * x * (1 + erf(x / math.sqrt(2)))
-    if activation == "gelu_tanh":
-        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return x
-
-
-def matmul(
-    descriptor: Matmul, x: Array, y: Array, bias: Array | None = None, held: Array | None = None
-) -> Exact:
+def matmul(descriptor: Matmul, x: Array, y: Array, held: Array | None = None) -> Exact:
     """A Matmul; ``held`` is what the result held before."""
     found, squares = x @ y, np.square(x) @ np.square(y)
     found = np.broadcast_to(found, descriptor.out.shape)
-    for more in (bias, held):
-        if more is not None:
-            found, squares = found + more, squares + np.square(more)
-    return activated(found, descriptor.activation), np.sqrt(squares)
+    if held is not None:
+        found, squares = found + held, squares + np.square(held)
+    return found, np.sqrt(squares)
 
 
-def convolution(descriptor: Convolution, x: Array, w: Array, bias: Array | None = None) -> Exact:
+def convolution(descriptor: Convolution, x: Array, w: Array) -> Exact:
     """A Convolution."""
-    found, squares = _forward(descriptor, x, w), _forward(descriptor, np.square(x), np.square(w))
-    if bias is not None:
-        column = bias.reshape(-1, *[1] * (x.ndim - 2))
-        found, squares = found + column, squares + np.square(column)
-    return activated(found, descriptor.activation), np.sqrt(squares)
+    squares = _forward(descriptor, np.square(x), np.square(w))
+    return _forward(descriptor, x, w), np.sqrt(squares)
 
 
 def convolution_data(descriptor: ConvDataGrad, gradient: Array, w: Array) -> Exact:

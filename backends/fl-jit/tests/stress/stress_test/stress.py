@@ -1,4 +1,4 @@
-"""Many problems of a kind, for one provider."""
+"""Many descriptors of a kind, for one kernel library."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fl_jit.kernels import KernelLibrary
+from fl_jit.testing.guarded import Regions
 from stress_test import draws
 from stress_test.check import DisagreementError, check, has_elements
-from stress_test.memory import Regions
 
 #: Kernels of this many problems are kept in memory at a time.
 _KEPT = 200
@@ -19,7 +19,7 @@ _KEPT = 200
 @dataclass
 class Report:
     """What came out. ``refused`` and ``failures`` are (number, what was wrong) of problems; what is
-    refused has no elements, or the provider may refuse it."""
+    refused has no elements, or the library may refuse it."""
 
     computed: int = 0
     worst: float = 0.0
@@ -39,7 +39,7 @@ class Report:
 
 
 def run(
-    provider: KernelLibrary,
+    library: KernelLibrary,
     kind: str,
     count: int,
     seed: int = 0,
@@ -48,13 +48,13 @@ def run(
     may_refuse: bool = False,
 ) -> Report:
     """Problems from ``start`` on; ``before`` is told of each, as it may be the last. A problem with
-    elements that is refused has failed, but where the provider ``may_refuse``."""
+    elements that is refused has failed, but where the library ``may_refuse``."""
     report, regions = Report(), Regions()
     for number in range(start, start + count):
         descriptor = draws.descriptor(kind, seed, number)
         before(number, str(descriptor))
         try:
-            found = check(provider, descriptor, number, regions)
+            found = check(library, descriptor, number, regions)
         except Exception as error:
             known = isinstance(error, DisagreementError)
             what = str(error) if known else "".join(traceback.format_exception(error)[-3:])
@@ -71,5 +71,5 @@ def run(
         report.worst = max(report.worst, found.error)
         report.kernels[found.about] += 1
         if number % _KEPT == 0:
-            provider.forget()
+            library.forget()
     return report

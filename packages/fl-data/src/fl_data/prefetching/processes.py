@@ -103,7 +103,7 @@ class ProcessPipeline:
             raise
 
     def _take(self, index: int) -> tuple[Sample | None, BaseException | None]:
-        self._ask()
+        self._request()
         while index not in self._made:
             if self._stopped:
                 return None, None
@@ -118,21 +118,21 @@ class ProcessPipeline:
                 return None, _error(answer)
             return self._open(worker, answer), None
         finally:
-            self._ask()
+            self._request()
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         """Keep `depth` samples in the making, each with the worker that has least to do."""
         while not self._stopped and self._next < min(self._end, self._taken + self._depth):
-            worker = min(self._workers.members, key=lambda worker: len(worker.asked))
-            if len(worker.asked) >= _MAX_IN_FLIGHT:
+            worker = min(self._workers.members, key=lambda worker: len(worker.requests))
+            if len(worker.requests) >= _MAX_IN_FLIGHT:
                 if not self._receive(patience=0.0):
                     return
                 continue
-            asked = MakeSample(self._next, worker.slots.take())
-            worker.asked.append(asked)
+            request = MakeSample(self._next, worker.slots.take())
+            worker.requests.append(request)
             self._makers[self._next] = worker
             self._next += 1
-            worker.send(asked)
+            worker.send(request)
 
     def _receive(self, patience: float = _POLL_SECONDS) -> bool:
         """Read what has arrived; wait for something, but not for long. Whether there was any."""
@@ -163,18 +163,18 @@ class ProcessPipeline:
                 ) from _error(answer)
             return
         assert not isinstance(answer, DatasetReady)
-        asked = worker.asked.popleft()
+        request = worker.requests.popleft()
         if isinstance(answer, SampleReady):
             if answer.is_new and answer.slot is not None:
                 worker.slots.add(answer.slot, shared_memory.receive(worker.connection))
-                if asked.slot is not None:
-                    worker.slots.drop(asked.slot)
-            elif answer.slot is None and asked.slot is not None:
-                worker.slots.put(asked.slot)
-        elif asked.slot is not None:
-            worker.slots.put(asked.slot)
-        del self._makers[asked.number]
-        self._made[asked.number] = (worker, answer)
+                if request.slot is not None:
+                    worker.slots.drop(request.slot)
+            elif answer.slot is None and request.slot is not None:
+                worker.slots.put(request.slot)
+        elif request.slot is not None:
+            worker.slots.put(request.slot)
+        del self._makers[request.number]
+        self._made[request.number] = (worker, answer)
 
     def _open(self, worker: WorkerHandle, answer: SampleReady) -> Sample:
         """The sample. Its tensors show the slot, unless the consumer has kept many samples: then
@@ -197,7 +197,7 @@ class ProcessPipeline:
                 "uses Prefetch(..., processes=n) keeps its main part under "
                 "`if __name__ == '__main__':`, because every worker imports the script"
             )
-        index = worker.asked[0].number
+        index = worker.requests[0].number
         return WorkerError(
             f"[prefetch] worker process {pid} {end} while it made sample {index}, without a "
             "Python error: a crash in a library, os._exit, or the system's memory running out",

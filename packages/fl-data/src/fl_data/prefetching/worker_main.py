@@ -94,10 +94,10 @@ class _Worker:
         assert isinstance(message, UseDataset)
         return message
 
-    def _make(self, dataset: Dataset, seed: int, asked: MakeSample) -> None:
+    def _make(self, dataset: Dataset, seed: int, request: MakeSample) -> None:
         try:
-            parcel, elements = pack(seeded_sample(dataset, seed, asked.number))
-            slot, descriptor = self._slot_for(parcel.nbytes, asked.slot)
+            parcel, elements = pack(seeded_sample(dataset, seed, request.number))
+            slot, descriptor = self._slot_for(parcel.nbytes, request.slot)
             if slot is not None:
                 write(parcel, elements, memoryview(self._slots[slot]))
         except BaseException as error:  # handed to the consumer, whatever it is

@@ -34,7 +34,7 @@ class WorkerHandle:
         context: Any = multiprocessing.get_context(method)
         self.connection, other = context.Pipe()
         _ends.add(self.connection)
-        self.asked: deque[MakeSample] = deque()
+        self.requests: deque[MakeSample] = deque()
         self.slots = shared_memory.SharedBuffers()
         self.unready = 0  # datasets that it has been sent and has not read
         self.is_dead = False

@@ -43,16 +43,16 @@ class Concat(Dataset):
             nonempty = (ds for ds in self._sources if len(ds))
             return next(nonempty, self._sources[0]).__getitems__([])
         # Each dataset makes its part of the batch at once; one gather puts the rows in order.
-        asked: dict[int, list[int]] = {}
+        requested: dict[int, list[int]] = {}
         places: dict[int, list[int]] = {}
         for place, index in enumerate(rows):
             part, row = self._find(index)
-            asked.setdefault(part, []).append(row)
+            requested.setdefault(part, []).append(row)
             places.setdefault(part, []).append(place)
-        parts = [self._sources[part].__getitems__(numbers) for part, numbers in asked.items()]
+        parts = [self._sources[part].__getitems__(numbers) for part, numbers in requested.items()]
         if len(parts) == 1:
             return parts[0]
-        order = [place for part in asked for place in places[part]]
+        order = [place for part in requested for place in places[part]]
         inverse = sorted(range(len(order)), key=order.__getitem__)
         return _join(parts, None if inverse == order else array("q", inverse))
 

@@ -3,8 +3,8 @@
 Three contracts use this package (memory, tensor, communicator). A contract has two numbers:
 
 * the *major* is part of the entry-point group (``fl.tensor.v1``): a break is a new group;
-* the *minor* counts additions. A provider states ``CONTRACT = (major, minor)`` in its own class
-  body, and is accepted iff the majors are equal and its minor is not newer than the host's.
+* the *minor* counts additions. An implementation states ``CONTRACT = (major, minor)`` in its own
+  class body, and is accepted iff the majors are equal and its minor is not newer than the host's.
 
 A contract is pinned as JSON: its public members with their signatures, and a digest. While its
 status is ``draft`` the file may be written anew; once ``frozen`` it never changes.

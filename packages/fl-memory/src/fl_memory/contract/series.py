@@ -188,7 +188,7 @@ class Contract:
         version = _number(body["version"])
         following = f"{version[0]}.{version[1] + 1}"
         steps = [
-            f"state {following} in {self.number} (providers keep their own number)",
+            f"state {following} in {self.number} (implementations keep their own number)",
             *([self.mark.format(version=following)] if self.mark else []),
             f"python -m {self.module} --write makes {self.name}-{following}.json, a draft again",
         ]

@@ -29,24 +29,24 @@ class Version(tuple[int, int]):
 
 
 def negotiate(
-    what: str, host: Version, provider: Version, who: str, host_package: str | None = None
+    what: str, host: Version, implementation: Version, who: str, host_package: str | None = None
 ) -> Version:
     """Decide whether ``who`` may serve as ``what`` here; the version both sides understand.
 
     what: the contract in words ("tensor backend"); host: the version this process offers;
-    provider: the version ``who`` states; host_package: the distribution to upgrade when the
-    provider is newer. Raises ContractError naming both versions and the package to upgrade.
+    implementation: the version ``who`` states; host_package: the distribution to upgrade when the
+    implementation is newer. Raises ContractError naming both versions and the package to upgrade.
     """
-    host, provider = Version(*host), Version(*provider)
+    host, implementation = Version(*host), Version(*implementation)
     ours = host_package or f"the package that hosts the {what} contract"
-    met = f"{who} implements {what} contract {provider}, this process hosts {host}"
-    if provider.major > host.major:
+    met = f"{who} implements {what} contract {implementation}, this process hosts {host}"
+    if implementation.major > host.major:
         raise ContractError(f"{met}: upgrade {ours}, or install an older release of {who}")
-    if provider.major < host.major:
+    if implementation.major < host.major:
         raise ContractError(f"{met}: upgrade {who} to a release for contract {host.major}.x")
-    if provider.minor > host.minor:
-        raise ContractError(f"{met}: upgrade {ours} to a release that hosts {provider}")
-    return provider
+    if implementation.minor > host.minor:
+        raise ContractError(f"{met}: upgrade {ours} to a release that hosts {implementation}")
+    return implementation
 
 
 def stated_version(cls: type, what: str, who: str) -> Version:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from fl_memory.errors import TraceError
 from fl_memory.plot import figures
 from fl_memory.traces.timeline import Range, Timeline
 from fl_memory.traces.trace import Trace
@@ -14,13 +15,21 @@ if TYPE_CHECKING:
 
 
 def block_map(
-    trace: Trace, state: Timeline, *, title: str | None = None, path: figures.AnyPath | None = None
+    trace: Trace,
+    state: Timeline,
+    *,
+    by: str = "tag",
+    title: str | None = None,
+    path: figures.AnyPath | None = None,
 ) -> Figure:
     """A rectangle for each block: its bytes upwards, its lifetime to the right.
 
     What the device gave is grey: grey that shows is free. Gaps between the device's ranges are left
-    out. Colours are phases. Raises TraceError for a suffix of ``path`` that names no format.
+    out. by: what colours mean, "tag" or "phase". Raises TraceError for another ``by``, and for a
+    suffix of ``path`` that names no format.
     """
+    if by not in ("tag", "phase"):
+        raise TraceError(f"[plot.block_map] by {by!r}: expected tag or phase")
     figure = figures.new(9, 6, title)
     from matplotlib.collections import PolyCollection
 
@@ -28,11 +37,11 @@ def block_map(
     places = _Places(state.segments)
     grey = [places.corners(segment) for segment in state.segments]
     axes.add_collection(PolyCollection(grey, facecolors="0.88", edgecolors="0.6", linewidths=0.4))
-    for place, phase in enumerate(sorted({block.phase for block in state.blocks})):
-        corners = [places.corners(block) for block in state.blocks if block.phase == phase]
-        color, name = f"C{place}", phase or "no phase"
+    for place, name in enumerate(sorted({getattr(block, by) for block in state.blocks})):
+        corners = [places.corners(block) for block in state.blocks if getattr(block, by) == name]
+        color, label = f"C{place}", name or f"no {by}"
         axes.add_collection(
-            PolyCollection(corners, facecolors=color, edgecolors="k", linewidths=0.15, label=name)
+            PolyCollection(corners, facecolors=color, edgecolors="k", linewidths=0.15, label=label)
         )
     axes.set_xlim(0, max(len(trace), 1))
     axes.set_ylim(0, max(places.total / figures.MIB, 1e-6))

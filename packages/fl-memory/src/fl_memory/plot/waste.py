@@ -27,11 +27,11 @@ def waste(
 ) -> Figure:
     """Bytes requested and bytes wasted (granted, not requested) of the blocks at the peak.
 
-    by: "module", "operation" or "phase". The 20 largest have bars, all others one together. Raises
-    TraceError for another ``by``, and for a suffix of ``path`` that names no format.
+    by: "module", "operation", "phase" or "tag". The 20 largest have bars, all others one together.
+    Raises TraceError for another ``by``, and for a suffix of ``path`` that names no format.
     """
-    if by not in ("module", "operation", "phase"):
-        raise TraceError(f"[plot.waste] by {by!r}: expected module, operation or phase")
+    if by not in ("module", "operation", "phase", "tag"):
+        raise TraceError(f"[plot.waste] by {by!r}: expected module, operation, phase or tag")
     requested: Counter[str] = Counter()
     wasted: Counter[str] = Counter()
     blocks = state.blocks_at(state.peak)

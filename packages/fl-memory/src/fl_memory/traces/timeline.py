@@ -18,7 +18,7 @@ class Range:
     """Bytes that belong to a block, or that the device gave, from row ``begin`` up to ``end``.
 
     nbytes: what was requested, capacity: what was granted; they are equal for the device's.
-    operation, module, phase: of the request.
+    tag, operation, module, phase: of the request.
     """
 
     address: int
@@ -26,6 +26,7 @@ class Range:
     capacity: int
     begin: int
     end: int
+    tag: str = ""
     operation: str = ""
     module: str = ""
     phase: str = ""
@@ -70,7 +71,7 @@ def timeline(trace: Trace, manager: AnyManager, *, hints: bool = True) -> Timeli
     found = Timeline()
     memory = _LoggedMemory(found, len(trace), trace.device)
     numbers, kinds = trace.columns["block"], trace.columns["kind"]
-    names = {table: trace.tables[table] for table in ("operation", "module", "phase")}
+    names = {table: trace.tables[table] for table in ("tag", "operation", "module", "phase")}
     live: dict[int, Range] = {}
     live_bytes = used_bytes = 0
 

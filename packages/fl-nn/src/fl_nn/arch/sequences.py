@@ -32,8 +32,8 @@ def tds(
     future: Padding = -1,
     norm_over_time: bool = True,
 ) -> Module:
-    ahead = None if future == -1 else future
-    return TDSBlock(channels, kernel, width, dropout, hidden, ahead, norm_over_time)
+    lookahead = None if future == -1 else future
+    return TDSBlock(channels, kernel, width, dropout, hidden, lookahead, norm_over_time)
 
 
 def transformer(

@@ -74,13 +74,13 @@ def states_of(callbacks: list[Callback]) -> dict[str, Any]:
     return found
 
 
-def metric(record: Mapping[str, Any], name: str, asking: str) -> float:
+def metric(record: Mapping[str, Any], name: str, caller: str) -> float:
     """A figure of an epoch. Raises TrainingError when there is none of this name."""
     value = record.get(name)
     if not isinstance(value, (int, float)):
         known = ", ".join(key for key, x in record.items() if isinstance(x, float))
         raise TrainingError(
-            f"[{asking}] an epoch has no figure {name!r}, but {known}; valid_... needs validation "
+            f"[{caller}] an epoch has no figure {name!r}, but {known}; valid_... needs validation "
             "batches: fit(train, valid, epochs=...)"
         )
     return float(value)
@@ -93,8 +93,8 @@ def better(value: float, than: float, mode: str) -> bool:
     return than != than or (value < than if mode == "min" else value > than)
 
 
-def check_mode(mode: str, asking: str) -> str:
+def check_mode(mode: str, caller: str) -> str:
     """`mode`, if it is "min" or "max"."""
     if mode not in ("min", "max"):
-        raise TrainingError(f"[{asking}] mode={mode!r}: give 'min' (smaller is better) or 'max'")
+        raise TrainingError(f"[{caller}] mode={mode!r}: give 'min' (smaller is better) or 'max'")
     return mode

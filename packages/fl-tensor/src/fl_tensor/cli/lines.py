@@ -21,7 +21,7 @@ _EMPTY = {
 #: What the files of fl_tensor are, by the beginning of their path; the rest is the front end.
 PARTS = {
     "contract": "backend.py capabilities.py capability_rules.py roles.py rules.py dtypes.py "
-    "device.py errors.py dispatch/promises.py contract.py operations.py",
+    "device.py errors.py dispatch/preconditions.py contract.py operations.py",
     "derived operations": "derived/",
     "generated": "functions/generated.py derived_ops.py",
     "backend numpy": "backends/numpy/",

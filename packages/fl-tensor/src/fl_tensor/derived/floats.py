@@ -128,9 +128,9 @@ def isclose(
     """Whether ``|x - y| <= atol + rtol * |y|``; infinities are close to themselves alone, and NaN
     to NaN only with ``equal_nan``."""
     size = ops.absolute(y)
-    room = ops.multiply(ops.constant(float(rtol), size), size)
-    room = ops.add(room, ops.constant(float(atol), size))
-    near = ops.less_equal(ops.absolute(ops.subtract(x, y)), room)
+    tolerance = ops.multiply(ops.constant(float(rtol), size), size)
+    tolerance = ops.add(tolerance, ops.constant(float(atol), size))
+    near = ops.less_equal(ops.absolute(ops.subtract(x, y)), tolerance)
     close = ops.where(ops.isfinite(y), near, ops.equal(x, y))
     if equal_nan:
         close = ops.logical_or(close, ops.logical_and(ops.isnan(x), ops.isnan(y)))

@@ -60,8 +60,8 @@ def unique(
     ``return_`` a tuple that holds also where each occurs first, the number of every element's value
     among the distinct, how often each occurs. The result's shape depends on data."""
     found = _unique("unique", x, axis, equal_nan)
-    asked = (True, return_index, return_inverse, return_counts)
-    parts = tuple(part for part, wanted in zip(found, asked, strict=True) if wanted)
+    requested = (True, return_index, return_inverse, return_counts)
+    parts = tuple(part for part, wanted in zip(found, requested, strict=True) if wanted)
     return parts if len(parts) > 1 else parts[0]
 
 

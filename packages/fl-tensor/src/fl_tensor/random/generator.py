@@ -26,7 +26,7 @@ from fl_tensor.random.draws import NOTING
 Size = int | Sequence[int]
 _taking = free_after_fork(threading.Lock())
 #: A place in the stream, in words, that no program comes to.
-_FAR_AHEAD = 1 << 62
+_SPAWN_OFFSET = 1 << 62
 
 
 class Generator:
@@ -66,9 +66,9 @@ class Generator:
         with _taking:
             number = self._spawned
             self._spawned += 1
-        ahead = Generator(self.seed)
-        ahead.offset = _FAR_AHEAD + 8 * number
-        return ahead.split(1)[0]
+        key_stream = Generator(self.seed)
+        key_stream.offset = _SPAWN_OFFSET + 8 * number
+        return key_stream.split(1)[0]
 
     def uniform(
         self,

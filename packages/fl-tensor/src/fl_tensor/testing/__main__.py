@@ -42,17 +42,17 @@ def main(arguments: list[str] | None = None, prog: str = "python -m fl_tensor.te
         action="store_true",
         help="one sample of each operation and dtype: for backends that compile each shape",
     )
-    asked, arguments = ours.parse_known_args(arguments)
-    if asked.quick:
+    options, arguments = ours.parse_known_args(arguments)
+    if options.quick:
         arguments.append("--fl-quick")
     try:
-        under.layers(asked.under)
+        under.layers(options.under)
     except FlError as error:
         print(error, file=sys.stderr)
         return 2
     # The tests run in a process of their own.
-    os.environ[under.ENVIRONMENT] = asked.under
-    os.environ[under.DEVICE] = asked.device
+    os.environ[under.ENVIRONMENT] = options.under
+    os.environ[under.DEVICE] = options.device
     try:
         status = run(
             arguments,

@@ -82,7 +82,7 @@ class check(Wrapper):
         given = calls.operands(name, arguments, options)
         for what, test, wanted in (("NaN", "isnan", self.nan), ("infinity", "isinf", self.inf)):
             found = _count(backend, test, x) if wanted else 0
-            if not found or any(_asks(test, number) for number in numbers):
+            if not found or any(_matches(test, number) for number in numbers):
                 continue
             had = [bool(_count(backend, test, v)) for _, v in given]
             if what == "infinity" and (any(had) or name == "from_host"):
@@ -158,7 +158,7 @@ def _read(backend: Any, x: Any, form: str) -> tuple[float, ...]:
     return struct.unpack(form, backend.to_host(x))
 
 
-def _asks(test: str, number: complex) -> bool:
+def _matches(test: str, number: complex) -> bool:
     parts = (number.real, number.imag)
     return any(map(math.isnan if test == "isnan" else math.isinf, parts))
 

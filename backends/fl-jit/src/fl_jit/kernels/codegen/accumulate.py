@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fl_jit.kernels.codegen import emit_elementwise
 from fl_jit.kernels.codegen.frame import Frame
-from fl_jit.kernels.codegen.function import Place
+from fl_jit.kernels.codegen.function import Position
 from fl_jit.kernels.codegen.vectors import IR, i32
 from fl_tensor import dtypes
 
@@ -21,7 +21,7 @@ class Accumulation(Frame):
     low: IR
     high: IR
     column_starts: dict[int, list[IR]]
-    total_rooms: dict[int, list[IR]]
+    total_accumulators: dict[int, list[IR]]
 
     def _widened(self, number: int, value: IR) -> IR:
         # The operand of a reduction, converted to the accumulator's dtype.
@@ -32,24 +32,24 @@ class Accumulation(Frame):
         return emit_elementwise.cast(self.of, source, self.accumulator(number), value)
 
     def _accumulate(
-        self, number: int, place: Place, values: list[IR], rooms: list[IR] | None
+        self, number: int, position: Position, values: list[IR], accumulators: list[IR] | None
     ) -> None:
         """Accumulate one vector of each of several rows.
 
-        Without ``rooms``, the accumulators are those of columns, in memory.
+        Without ``accumulators``, the accumulators are those of columns, in memory.
         """
         value = self._joined(number, [self._widened(number, value) for value in values])
         kind = self.accumulator_type(number)
-        if rooms is None:
-            address = self._column_address(number, 0, place.linear)
-            before = self.of.load(kind.element, address, place.mask)
-            self.of.store(self.combine(number, before, value), address, place.mask)
+        if accumulators is None:
+            address = self._column_address(number, 0, position.linear)
+            before = self.of.load(kind.element, address, position.mask)
+            self.of.store(self.combine(number, before, value), address, position.mask)
             return
-        if place.mask is not None:
-            value = self.b.select(place.mask, value, self.identity(number))
-        room = rooms[place.copy]
+        if position.mask is not None:
+            value = self.b.select(position.mask, value, self.identity(number))
+        slot = accumulators[position.copy]
         # The NaN check uses the new value, so that it does not depend on the accumulator.
-        self.b.store(self.combine(number, value, self.b.load(room, typ=kind)), room)
+        self.b.store(self.combine(number, value, self.b.load(slot, typ=kind)), slot)
 
     def _joined(self, number: int, values: list[IR]) -> IR:
         while len(values) > 1:
@@ -63,22 +63,22 @@ class Accumulation(Frame):
     # totals and results of rows
 
     def _row_total(self, number: int) -> IR:
-        if number in self.total_rooms:
-            return self.total_rooms[number][0]
-        room = self.variable(self.accumulator_type(number))
-        self.b.store(self.identity(number), room)
-        return room
+        if number in self.total_accumulators:
+            return self.total_accumulators[number][0]
+        slot = self.variable(self.accumulator_type(number))
+        self.b.store(self.identity(number), slot)
+        return slot
 
-    def _put_aside(self, number: int, rooms: list[IR], total: IR) -> None:
+    def _flush(self, number: int, accumulators: list[IR], total: IR) -> None:
         kind = self.accumulator_type(number)
-        found = self._joined(number, [self.b.load(room, typ=kind) for room in rooms])
-        self.b.store(self.combine(number, self.b.load(total, typ=kind), found), total)
-        for room in rooms:
-            self.b.store(self.identity(number), room)
+        value = self._joined(number, [self.b.load(slot, typ=kind) for slot in accumulators])
+        self.b.store(self.combine(number, self.b.load(total, typ=kind), value), total)
+        for slot in accumulators:
+            self.b.store(self.identity(number), slot)
 
-    def _put_total(self, number: int, chunk: IR) -> None:
+    def _store_total(self, number: int, chunk: IR) -> None:
         kind = self.accumulator_type(number)
-        lanes = self.across(number, self.b.load(self.total_rooms[number][-1], typ=kind))
+        lanes = self.across(number, self.b.load(self.total_accumulators[number][-1], typ=kind))
         address = self.at(self.total_partials(number), kind.element, chunk)
         self.b.store(self.b.extract_element(lanes, i32(0)), address)
 

@@ -1,12 +1,13 @@
-"""Argument layout of a kernel: named fields of 64 bits.
+"""Arguments of the kernel of a program.
 
-Arguments that change from call to call come first: work memory, the addresses of inputs and
-outputs, and scalars (floating ones as float64, others as int64). Those that depend on sizes and
-strides follow.
+Those that change from call to call come first: work memory, the addresses of inputs and outputs,
+and scalars (floating ones as float64, others as int64). Those that depend on sizes and strides
+follow.
 """
 
 from __future__ import annotations
 
+from fl_jit.kernels.codegen.arg_struct import ArgStruct
 from fl_jit.kernels.codegen.program import Program
 
 #: The division of the iteration space; see ``grid.py``.
@@ -15,18 +16,17 @@ GRID = ("region", "worker_bytes", "chunks", "row_chunks", "grain", "tile", "tile
 REST = ("row_length", "pieces")
 
 
-class ArgLayout:
-    """``words[name]`` is the index of a field. Operands are the inputs, then the outputs."""
+class ArgLayout(ArgStruct):
+    """The arguments of a program's kernel. Operands are the inputs, then the outputs."""
 
     def __init__(self, program: Program) -> None:
         made = program.instructions
         self.operand_axes = [made[i].parameter[1] for i in program.inputs]
         self.operand_axes += [output.axes for output in program.outputs]
-        names = ["scratch", "partials"]
-        names += [f"address {i}" for i in range(len(self.operand_axes))]
-        names += [f"scalar {i}" for i in program.scalars]
-        self.dynamic = len(names)
-        names += [*GRID, *REST, *(f"size {axis}" for axis in range(program.rank))]
+        per_call = ["scratch", "partials"]
+        per_call += [f"address {i}" for i in range(len(self.operand_axes))]
+        per_call += [f"scalar {i}" for i in program.scalars]
+        names = [*GRID, *REST, *(f"size {axis}" for axis in range(program.rank))]
         #: (operand, axis) of the strides that are arguments.
         self.strides = [
             (operand, axis)
@@ -48,5 +48,6 @@ class ArgLayout:
         ]
         for operand in self.indexed:
             names += [f"index stride {operand}", f"index size {operand}"]
-        self.words = {name: i for i, name in enumerate(names)}
         self.scalar_dtypes = [program.values[i].dtype for i in program.scalars]
+        floating = {f"scalar {i}" for i in program.scalars if program.values[i].dtype.is_floating}
+        super().__init__(names, per_call, floating)

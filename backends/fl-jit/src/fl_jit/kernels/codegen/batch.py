@@ -93,8 +93,8 @@ class _Table:
         table = [count]
         for launch, job in zip(launches, self.jobs, strict=True):
             table += [launch.entry, job.operand]
-        words = [*header, *[0] * (HEADER - len(header)), *table]
-        self._words = (ctypes.c_int64 * len(words))(*words)
+        arguments = [*header, *[0] * (HEADER - len(header)), *table]
+        self._words = (ctypes.c_int64 * len(arguments))(*arguments)
         self._job = ctypes.addressof(self._words)
 
     def run(self, workers: int) -> None:

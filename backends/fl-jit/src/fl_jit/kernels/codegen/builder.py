@@ -83,9 +83,9 @@ def _cast(name: str) -> Callable[[Builder, IR, IR], IR]:
     return method
 
 
-def _same(name: str, one: IR, other: IR) -> None:
-    if one is not other and one != other:
-        raise TypeError(f"{name} of {one} and {other}")
+def _same(name: str, x: IR, y: IR) -> None:
+    if x is not y and x != y:
+        raise TypeError(f"{name} of {x} and {y}")
 
 
 class Builder(ir.IRBuilder):
@@ -128,9 +128,9 @@ class Builder(ir.IRBuilder):
     def _compared(self, name: str, how: str, x: IR, y: IR) -> IR:
         kind = x.type
         _same(name, kind, y.type)
-        found = vector_type(_BIT, kind.count) if isinstance(kind, ir.VectorType) else _BIT
+        result_type = vector_type(_BIT, kind.count) if isinstance(kind, ir.VectorType) else _BIT
         text = f"{name} {how} {kind} {x.get_reference()}, {y.get_reference()}"
-        return self.put(found, text)
+        return self.put(result_type, text)
 
     def select(self, condition: IR, x: IR, y: IR) -> IR:
         kind = x.type
@@ -194,9 +194,9 @@ class Builder(ir.IRBuilder):
         text = f"insertelement {x.type} {x.get_reference()}, {value}, "
         return self.put(x.type, f"{text}{index.type} {index.get_reference()}")
 
-    def shuffle_vector(self, x: IR, y: IR, places: IR) -> IR:
+    def shuffle_vector(self, x: IR, y: IR, indices: IR) -> IR:
         kind = x.type
         _same("shufflevector", kind, y.type)
         text = f"shufflevector {kind} {x.get_reference()}, {kind} {y.get_reference()}, "
-        found = vector_type(kind.element, places.type.count)
-        return self.put(found, f"{text}{places.type} {places.get_reference()}")
+        result_type = vector_type(kind.element, indices.type.count)
+        return self.put(result_type, f"{text}{indices.type} {indices.get_reference()}")

@@ -51,13 +51,13 @@ class Cascade(Accumulation):
     def _begin_sums(self, row_chunk: IR, rows: IR) -> None:
         """Clear the accumulators of a chunk of ``rows`` rows."""
         b, together = self.b, unroll.rows_together(self.program, self.plan)
-        turns = [BLOCK_ROWS * BLOCKS**level for level in range(BELOW)]
-        is_short = unroll.is_short(b, self.words["row_length"])
-        self.spans = [b.select(is_short, i64(together * n), i64(n)) for n in turns]
+        spans = [BLOCK_ROWS * BLOCKS**level for level in range(BELOW)]
+        is_short = unroll.is_short(b, self.args["row_length"])
+        self.spans = [b.select(is_short, i64(together * n), i64(n)) for n in spans]
         self.is_over = [b.icmp_signed("<", span, rows) for span in self.spans]
         for i in self.totals:
-            for room in self.total_rooms[i]:
-                b.store(self.identity(i), room)
+            for slot in self.total_accumulators[i]:
+                b.store(self.identity(i), slot)
         self.column_starts = {i: self._starts(i, row_chunk) for i in self.columns}
         self._clear([(i, self._levels(i) - 1) for i in self.columns])
         if below := [(i, k) for i in self.columns for k in range(self._levels(i) - 1)]:
@@ -77,7 +77,7 @@ class Cascade(Accumulation):
         # Every vector of accumulators, and its mask of valid lanes.
         low, high = self.low, self.high
         if self.program.row_axes > 1:
-            low, high = i64(0), self.words["row_length"]
+            low, high = i64(0), self.args["row_length"]
         with self.loop(low, high, self.of.lanes) as counter:
             index = self.opaque(counter)
             yield index, self.of.first(self.b.sub(high, index))
@@ -110,9 +110,9 @@ class Cascade(Accumulation):
         for i in self.sums:
             if i in self.totals:
                 kind = self.accumulator_type(i)
-                here, there = self.total_rooms[i][level : level + 2]
-                found = [self.b.load(room, typ=kind) for room in (there, here)]
-                self.b.store(self.combine(i, *found), there)
+                here, there = self.total_accumulators[i][level : level + 2]
+                loaded = [self.b.load(slot, typ=kind) for slot in (there, here)]
+                self.b.store(self.combine(i, *loaded), there)
                 self.b.store(self.identity(i), here)
         columns = [i for i in self.sums if i in self.columns]
         if not columns:
@@ -121,6 +121,6 @@ class Cascade(Accumulation):
             for i in columns:
                 element = self.accumulator_type(i).element
                 here, there = (self._column_address(i, k, linear) for k in (level, level + 1))
-                found = [self.of.load(element, at, mask) for at in (there, here)]
-                self.of.store(self.combine(i, *found), there, mask)
+                loaded = [self.of.load(element, at, mask) for at in (there, here)]
+                self.of.store(self.combine(i, *loaded), there, mask)
                 self.of.store(self.identity(i), here, mask)

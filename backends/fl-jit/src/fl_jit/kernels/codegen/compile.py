@@ -51,13 +51,13 @@ class Code:
     ``made`` is the result of ``compiled``.
     """
 
-    def __init__(self, made: bytes, machine: Target) -> None:
-        names, _, machine_code = made.partition(b"\n")
+    def __init__(self, compiled: bytes, machine: Target) -> None:
+        names, _, machine_code = compiled.partition(b"\n")
         self._names = frozenset(names.decode().split())
         with lock:
-            found = llvm.ObjectFileRef.from_data(machine_code)
+            object_file = llvm.ObjectFileRef.from_data(machine_code)
             self._engine = _engine_for(self._names, machine)
-            self._engine.add_object_file(found)
+            self._engine.add_object_file(object_file)
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:
@@ -91,14 +91,14 @@ def once(make: Callable[P, T]) -> Callable[P, T]:
     A result is created once, for any number of threads, and lives as long as the process. The plain
     cache would drop one of two concurrent results, and dropped code is freed.
     """
-    found = cast("Callable[P, T]", functools.cache(make))
+    cached = cast("Callable[P, T]", functools.cache(make))
 
     @functools.wraps(make)
-    def one(*args: P.args, **kwargs: P.kwargs) -> T:
+    def locked(*args: P.args, **kwargs: P.kwargs) -> T:
         with lock:
-            return found(*args, **kwargs)
+            return cached(*args, **kwargs)
 
-    return one
+    return locked
 
 
 def load(
@@ -109,14 +109,7 @@ def load(
     ``assembly`` returns LLVM IR. It is called if no file has the compiled code. Raises
     CompileError.
     """
-    found = _kept(about, machine)
-    if found is None:
-        with gc_paused():  # llvmlite creates an object per instruction
-            text = assembly()
-        made = compiled(text, machine, effort)
-        _keep(about, machine, made)
-        found = Code(made, machine)
-    return found
+    return _load_cached(about, machine) or _compile([about], assembly, machine, effort)
 
 
 def addresses(
@@ -133,11 +126,11 @@ def addresses(
     CompileError.
     """
     with lock:
-        asked = {name: (name, about, machine) for name, about in wanted.items()}
-        new = {name: wanted[name] for name, key in asked.items() if key not in _functions}
+        keys = {name: (name, about, machine) for name, about in wanted.items()}
+        new = {name: wanted[name] for name, key in keys.items() if key not in _functions}
         for name, code in _loaded(new, assembly, machine, effort).items():
-            _functions[asked[name]] = code, code.address(name)
-        return {name: _functions[key][1] for name, key in asked.items()}
+            _functions[keys[name]] = code, code.address(name)
+        return {name: _functions[key][1] for name, key in keys.items()}
 
 
 _functions: dict[tuple[str, str, Target], tuple[Code, int]] = {}
@@ -150,21 +143,29 @@ def _loaded(
     effort: Effort,
 ) -> dict[str, Code]:
     # The code of each function. A file with several functions is found by each of them.
-    found: dict[str, Code] = {}
+    codes: dict[str, Code] = {}
     for name, about in wanted.items():
-        others = (code for code in found.values() if code.address(name))
-        code = next(others, None) or _kept(about, machine)
+        others = (code for code in codes.values() if code.address(name))
+        code = next(others, None) or _load_cached(about, machine)
         if code is not None and code.address(name):
-            found[name] = code
-    missing = [name for name in wanted if name not in found]
+            codes[name] = code
+    missing = [name for name in wanted if name not in codes]
     if missing:
-        with gc_paused():
-            text = assembly(missing)
-        made = compiled(text, machine, effort)
-        for name in missing:
-            _keep(wanted[name], machine, made)
-        found |= dict.fromkeys(missing, Code(made, machine))
-    return found
+        abouts = [wanted[name] for name in missing]
+        code = _compile(abouts, lambda: assembly(missing), machine, effort)
+        codes |= dict.fromkeys(missing, code)
+    return codes
+
+
+def _compile(
+    abouts: Sequence[str], assembly: Callable[[], str], machine: Target, effort: Effort
+) -> Code:
+    with gc_paused():  # llvmlite creates an object per instruction
+        text = assembly()
+    machine_code = compiled(text, machine, effort)
+    for about in abouts:
+        _store_cached(about, machine, machine_code)
+    return Code(machine_code, machine)
 
 
 def compiled(assembly: str, machine: Target, effort: Effort = Effort.FULL) -> bytes:
@@ -204,8 +205,8 @@ def _emitter(machine: Target, effort: Effort) -> llvm.TargetMachine:
 
 
 def _machine(machine: Target, effort: Effort = Effort.FULL) -> llvm.TargetMachine:
-    found = llvm.Target.from_triple(target.triple())
-    return found.create_target_machine(
+    llvm_target = llvm.Target.from_triple(target.triple())
+    return llvm_target.create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=int(effort), jit=True
     )
 
@@ -246,7 +247,7 @@ def sources(folder: Path) -> str:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _kept(about: str, machine: Target) -> Code | None:
+def _load_cached(about: str, machine: Target) -> Code | None:
     target.initialize()
     path = _path(about, machine)
     content = _read(path) if path else None
@@ -256,11 +257,11 @@ def _kept(about: str, machine: Target) -> Code | None:
     return None
 
 
-def _keep(about: str, machine: Target, made: bytes) -> None:
+def _store_cached(about: str, machine: Target, machine_code: bytes) -> None:
     path = _path(about, machine)
     if path is not None:
         with contextlib.suppress(OSError):  # the cache directory is not writable
-            cache_files.write(path, _MAGIC + hashlib.sha256(made).digest() + made)
+            cache_files.write(path, _MAGIC + hashlib.sha256(machine_code).digest() + machine_code)
 
 
 def _path(about: str, machine: Target) -> Path | None:
@@ -286,6 +287,6 @@ def _read(path: Path) -> bytes | None:
     if content is None:
         return None
     begin = len(_MAGIC) + hashlib.sha256().digest_size
-    found = content[begin:]
-    intact = content[:begin] == _MAGIC + hashlib.sha256(found).digest()
-    return found if intact else None
+    machine_code = content[begin:]
+    intact = content[:begin] == _MAGIC + hashlib.sha256(machine_code).digest()
+    return machine_code if intact else None

@@ -16,7 +16,7 @@ from fl_jit.kernels.codegen.emit_sweep import Sweep
 from fl_jit.kernels.codegen.program import Program
 from fl_jit.kernels.codegen.schedule import Schedule, schedule
 from fl_jit.kernels.codegen.target import Target
-from fl_jit.kernels.codegen.thread_pools import HEADER, TURNED
+from fl_jit.kernels.codegen.thread_pools import HEADER, REVERSED
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 
 
@@ -25,33 +25,31 @@ def emit(
 ) -> str:
     """The module of ``program`` for ``machine``; ``streams``: outputs use non-temporal stores."""
     plan = plan or schedule(program)
-    lanes = machine.lanes(narrowest(program))
-    module = ir.Module("kernel")
-    module.triple = target.triple()
-    draw = philox.define(module, machine, lanes) if plan.draws else None
+    module, lanes, draw = module_of(program, plan, machine)
     sweep = Sweep(module, program, plan, machine, lanes, draw, streams)
     finish = Finish(module, program, plan, machine, lanes) if plan.late_outputs else None
     run = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "run")
     b = Builder(run.append_basic_block("entry"))
-    chunks = _word(b, run.args[0], sweep.layout.words["chunks"])
-    is_turned = b.icmp_signed("!=", _word(b, run.args[0], TURNED - HEADER), i64(0))
-    ends = [b.select(is_turned, *pair) for pair in ((chunks, i64(0)), (i64(0), chunks))]
+    chunks = sweep.layout.load(b, run.args[0], "chunks")
+    reversed_ = b.gep(run.args[0], [i64(REVERSED - HEADER)], source_etype=i64)
+    is_reversed = b.icmp_signed("!=", b.load(reversed_, typ=i64, align=8), i64(0))
+    ends = [b.select(is_reversed, *pair) for pair in ((chunks, i64(0)), (i64(0), chunks))]
     b.call(sweep.function, [run.args[0], *ends, i64(0)])
     if finish is not None:
-        pieces = _word(b, run.args[0], finish.layout.words["pieces"])
+        pieces = finish.layout.load(b, run.args[0], "pieces")
         b.call(finish.function, [run.args[0], i64(0), pieces, i64(0)])
     b.ret_void()
     return str(module)
 
 
-def _word(b: IR, arguments: IR, number: int) -> IR:
-    return b.load(b.gep(arguments, [i64(number)], source_etype=i64), typ=i64, align=8)
+def module_of(program: Program, plan: Schedule, machine: Target) -> tuple[IR, int, IR]:
+    """A module without the functions of ``program``, the lanes of a vector, and the function that
+    draws random words, if there is one.
 
-
-def narrowest(program: Program) -> int:
-    """Bytes of the narrowest floating dtype, else of the narrowest dtype.
-
-    This dtype determines the lanes of a vector.
+    The narrowest floating dtype determines the lanes, else the narrowest dtype.
     """
     floats = [v.dtype.itemsize for v in program.values if v.dtype.is_floating]
-    return min(floats or [v.dtype.itemsize for v in program.values])
+    lanes = machine.lanes(min(floats or [v.dtype.itemsize for v in program.values]))
+    module = ir.Module("kernel")
+    module.triple = target.triple()
+    return module, lanes, philox.define(module, machine, lanes) if plan.draws else None

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_jit.kernels.codegen import philox, target
-from fl_jit.kernels.codegen.emit import narrowest
+from fl_jit.kernels.codegen.emit import module_of
 from fl_jit.kernels.codegen.emit_sweep import Sweep
 from fl_jit.kernels.codegen.errors import ProgramError
-from fl_jit.kernels.codegen.function import Place
+from fl_jit.kernels.codegen.function import Position
 from fl_jit.kernels.codegen.instructions import REDUCTIONS
 from fl_jit.kernels.codegen.passes import Row
 from fl_jit.kernels.codegen.program import Program
@@ -35,21 +34,18 @@ class Block(Sweep):
         self.high = self.b.add(self.low, columns)
         self._range(row, self.b.add(row, rows))
 
-    def _write(self, each: Pass, place: Place, row: Row, known: dict[int, IR]) -> None:
+    def _write(self, each: Pass, position: Position, row: Row, known: dict[int, IR]) -> None:
         result, (first, *others) = self.program.inputs[0], each.outputs
         if first.value == result:  # it is there already
             each = each._replace(outputs=tuple(others))
-        super()._write(each, place, row, known)
+        super()._write(each, position, row, known)
 
 
 def emit(program: Program, machine: Target) -> str:
     """The module of ``block`` for ``machine``. Raises ProgramError, as ``check`` does."""
     check(program)
     plan = schedule(program)
-    lanes = machine.lanes(narrowest(program))
-    module = ir.Module("block")
-    module.triple = target.triple()
-    draw = philox.define(module, machine, lanes) if plan.draws else None
+    module, lanes, draw = module_of(program, plan, machine)
     Block(module, program, plan, machine, lanes, draw, streams=False)
     return str(module)
 

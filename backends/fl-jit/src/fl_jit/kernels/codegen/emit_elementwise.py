@@ -30,10 +30,10 @@ def emit(of: Vectors, op: str, dtype: DType, *operands: IR) -> IR:
         return _of_bools(of, op, *operands)
     if dtype.is_integer:
         return _of_integers(of, op, dtype.kind == "i", *operands)
-    found = _of_floats(of, op, *operands)
+    result = _of_floats(of, op, *operands)
     if dtype in dtypes.HALF and op not in ("equal", "less", "negative", "absolute"):
-        return half.rounded(of, dtype, found)
-    return found
+        return half.rounded(of, dtype, result)
+    return result
 
 
 # --- bool -----------------------------------------------------------------------------------------
@@ -80,10 +80,10 @@ def _of_integers(of: Vectors, op: str, signed: bool, x: IR, *rest: IR) -> IR:
     if op in ("maximum", "minimum"):
         return b.select(compare(">" if op == "maximum" else "<", x, y), x, y)
     if op.startswith("bitwise"):
-        places = b.and_(y, of.like(y, x.type.element.width - 1))
+        shift = b.and_(y, of.like(y, x.type.element.width - 1))
         if op == "bitwise_left_shift":
-            return b.shl(x, places)
-        return b.ashr(x, places) if signed else b.lshr(x, places)
+            return b.shl(x, shift)
+        return b.ashr(x, shift) if signed else b.lshr(x, shift)
     if op == "power":
         return _integer_power(of, x, y)
     return _integer_quotient(of, op, signed, x, y)
@@ -105,20 +105,20 @@ def _integer_quotient(of: Vectors, op: str, signed: bool, x: IR, y: IR) -> IR:
     undefined = b.icmp_signed("==", y, zero)
     if not signed:
         divisor = b.select(undefined, one, y)
-        found = b.udiv(x, divisor) if op == "floor_divide" else b.urem(x, divisor)
-        return b.select(undefined, zero, found)
+        result = b.udiv(x, divisor) if op == "floor_divide" else b.urem(x, divisor)
+        return b.select(undefined, zero, result)
     # The smallest integer divided by -1 would trap. The result is -x, the remainder 0.
     opposite = b.icmp_signed("==", y, of.like(y, -1))
     divisor = b.select(b.or_(undefined, opposite), one, y)
     quotient = b.sdiv(x, divisor)
-    rest = b.sub(x, b.mul(quotient, divisor))
-    differ = b.icmp_signed("<", b.xor(rest, divisor), zero)
-    below = b.and_(differ, b.icmp_signed("!=", rest, zero))
+    remainder = b.sub(x, b.mul(quotient, divisor))
+    differ = b.icmp_signed("<", b.xor(remainder, divisor), zero)
+    below = b.and_(differ, b.icmp_signed("!=", remainder, zero))
     if op == "remainder":
-        found = b.select(below, b.add(rest, divisor), rest)
-        return b.select(undefined, zero, found)
-    found = b.select(below, b.sub(quotient, one), quotient)
-    return b.select(undefined, zero, b.select(opposite, b.sub(zero, x), found))
+        result = b.select(below, b.add(remainder, divisor), remainder)
+        return b.select(undefined, zero, result)
+    result = b.select(below, b.sub(quotient, one), quotient)
+    return b.select(undefined, zero, b.select(opposite, b.sub(zero, x), result))
 
 
 def _integer_power(of: Vectors, x: IR, y: IR) -> IR:
@@ -181,19 +181,19 @@ def _of_floats(of: Vectors, op: str, x: IR, *rest: IR) -> IR:
 def _float_quotient(x: Num, y: Num, op: str) -> Num:
     # Like Python and NumPy, from the exact remainder of a truncated division.
     b = x.of.b
-    rest = x.new(b.frem(x.value, y.value))
-    whole = (x - rest) / y
-    zero = rest.compare("==", 0.0)
-    differ = b.xor(y.compare("<", 0.0), rest.compare("<", 0.0))
+    remainder = x.new(b.frem(x.value, y.value))
+    integral = (x - remainder) / y
+    zero = remainder.compare("==", 0.0)
+    differ = b.xor(y.compare("<", 0.0), remainder.compare("<", 0.0))
     below = b.and_(differ, b.not_(zero))
     if op == "remainder":
         nothing = x.new(x.raw(0.0)).copysign(y)
-        return nothing.where(zero, (rest + y).where(below, rest))
-    whole = (whole - 1.0).where(below, whole)
-    floor = x.new(x.of.unary("floor", whole.value))
-    floor = (floor + 1.0).where((whole - floor).compare(">", 0.5), floor)
+        return nothing.where(zero, (remainder + y).where(below, remainder))
+    integral = (integral - 1.0).where(below, integral)
+    floor = x.new(x.of.unary("floor", integral.value))
+    floor = (floor + 1.0).where((integral - floor).compare(">", 0.5), floor)
     quotient = x / y
-    floor = x.new(x.raw(0.0)).copysign(quotient).where(whole.compare("==", 0.0), floor)
+    floor = x.new(x.raw(0.0)).copysign(quotient).where(integral.compare("==", 0.0), floor)
     return quotient.where(y.compare("==", 0.0), floor)
 
 
@@ -213,16 +213,16 @@ def cast(of: Vectors, source: DType, target: DType, x: IR) -> IR:
         if target.is_floating:
             return _between_floats(of, source, target, x)
         return _truncated(of, target, x)
-    wanted = of.of(element_type(target))
+    vector_type = of.of(element_type(target))
     if target.is_floating:
-        found = (b.sitofp if source.kind == "i" else b.uitofp)(x, wanted)
-        return half.rounded(of, target, found) if target in dtypes.HALF else found
+        converted = (b.sitofp if source.kind == "i" else b.uitofp)(x, vector_type)
+        return half.rounded(of, target, converted) if target in dtypes.HALF else converted
     bits = 1 if source.kind == "b" else 8 * source.itemsize
     if 8 * target.itemsize < bits:
-        return b.trunc(x, wanted)
+        return b.trunc(x, vector_type)
     if 8 * target.itemsize == bits:
         return x
-    return (b.sext if source.kind == "i" else b.zext)(x, wanted)
+    return (b.sext if source.kind == "i" else b.zext)(x, vector_type)
 
 
 def _between_floats(of: Vectors, source: DType, target: DType, x: IR) -> IR:
@@ -246,8 +246,8 @@ def _truncated(of: Vectors, target: DType, x: IR) -> IR:
         kind = of.of(wide)
         return of.call(f"llvm.{name}.sat.{mangled(kind)}.{mangled(x.type)}", kind, x)
 
-    found = saturated("fptosi")
+    integer = saturated("fptosi")
     if target is dtypes.uint64:
-        found = b.select(b.fcmp_ordered("<", x, of.like(x, 0.0)), found, saturated("fptoui"))
-    wanted = of.of(element_type(target))
-    return found if found.type == wanted else b.trunc(found, wanted)
+        integer = b.select(b.fcmp_ordered("<", x, of.like(x, 0.0)), integer, saturated("fptoui"))
+    vector_type = of.of(element_type(target))
+    return integer if integer.type == vector_type else b.trunc(integer, vector_type)

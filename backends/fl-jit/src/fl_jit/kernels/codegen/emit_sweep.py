@@ -39,15 +39,15 @@ class Sweep(Passes):
         self.draw = draw
         self.streams = streams
         self.sums = sums_over_rows(program, plan)
-        self.total_rooms = {
+        self.total_accumulators = {
             i: [self.variable(self.accumulator_type(i)) for _ in range(self._levels(i))]
             for i in self.totals
         }
         self.known: dict[int, IR] = {}
         for i in plan.once:
             self.known[i] = self.single(i, self.known, self.address)
-        mine = self.b.mul(self.worker, self.words["worker_bytes"])
-        scratch = self.b.add(self.words["scratch"], mine)
+        mine = self.b.mul(self.worker, self.args["worker_bytes"])
+        scratch = self.b.add(self.args["scratch"], mine)
         draws = sum((step + 1) // 2 for _, _, step in plan.draws)
         transposed = self.layout.transposed
         blocks = ROWS * len(transposed)
@@ -66,24 +66,24 @@ class Sweep(Passes):
 
     def _all(self) -> None:
         b, (begin, end) = self.b, self.range
-        is_turned = b.icmp_signed("<", end, begin)
-        low, high = self.minimum(begin, end), b.select(is_turned, begin, end)
+        is_reversed = b.icmp_signed("<", end, begin)
+        low, high = self.minimum(begin, end), b.select(is_reversed, begin, end)
         with self.loop(low, high) as number:
             mirrored = b.sub(b.sub(b.add(low, high), i64(1)), number)
-            self._chunk(b.select(is_turned, mirrored, number))
+            self._chunk(b.select(is_reversed, mirrored, number))
 
     def _chunk(self, chunk: IR) -> None:
-        b, words = self.b, self.words
-        self.row_chunk = b.sdiv(chunk, words["tiles"])
-        tile = b.srem(chunk, words["tiles"])
-        self.low = b.mul(tile, words["tile"])
-        self.high = self.minimum(b.add(self.low, words["tile"]), self.sizes[-1])
-        first = b.mul(self.row_chunk, words["grain"])
-        last = self.minimum(b.add(first, words["grain"]), words["rows"])
+        b, args = self.b, self.args
+        self.row_chunk = b.sdiv(chunk, args["tiles"])
+        tile = b.srem(chunk, args["tiles"])
+        self.low = b.mul(tile, args["tile"])
+        self.high = self.minimum(b.add(self.low, args["tile"]), self.sizes[-1])
+        first = b.mul(self.row_chunk, args["grain"])
+        last = self.minimum(b.add(first, args["grain"]), args["rows"])
         self._begin_sums(self.row_chunk, b.sub(last, first))
         self._sum_rows(first, last, self._stretch)
         for i in self.totals:
-            self._put_total(i, chunk)
+            self._store_total(i, chunk)
 
     def _stretch(self, first: IR, last: IR) -> None:
         b = self.b
@@ -93,7 +93,7 @@ class Sweep(Passes):
                 count = b.sub(end, self.block_start)
                 for operand in self.blocks:
                     indices = self._outer_indices(self.block_start)
-                    self._bring_together(operand, indices, count)
+                    self._pack_rows(operand, indices, count)
                 self._range(self.block_start, end)
         else:
             self._range(first, last)
@@ -101,18 +101,18 @@ class Sweep(Passes):
     def _range(self, first: IR, last: IR) -> None:
         b, together = self.b, unroll.rows_together(self.program, self.plan)
         if unroll.has_short_form(self.program, self.plan):
-            is_one = b.icmp_signed("<=", self.words["row_length"], i64(self.of.lanes))
-            mask = self.of.first(self.words["row_length"])
-            with self.loop(first, b.select(is_one, last, first)) as row:
+            is_vector = b.icmp_signed("<=", self.args["row_length"], i64(self.of.lanes))
+            mask = self.of.first(self.args["row_length"])
+            with self.loop(first, b.select(is_vector, last, first)) as row:
                 self._rows([row], mask)
-            first = b.select(is_one, last, first)
-        whole = b.add(first, b.and_(b.sub(last, first), i64(-together)))
+            first = b.select(is_vector, last, first)
+        middle = b.add(first, b.and_(b.sub(last, first), i64(-together)))
         if together > 1:
-            whole = b.select(unroll.is_short(b, self.words["row_length"]), whole, first)
-        with self.loop(first, whole, together) as row:
+            middle = b.select(unroll.is_short(b, self.args["row_length"]), middle, first)
+        with self.loop(first, middle, together) as row:
             self._rows([b.add(row, i64(k)) for k in range(together)])
         if together > 1:
-            with self.loop(whole, last) as row:
+            with self.loop(middle, last) as row:
                 self._rows([row])
 
     def _rows(self, numbers: list[IR], mask: IR | None = None) -> None:
@@ -127,7 +127,7 @@ class Sweep(Passes):
         for row in rows:
             for output in self.plan.row_outputs:
                 operand = self.output_number(output)
-                self.store_one(operand, row.operands[operand], row.known[output.value])
+                self.store_scalar(operand, row.operands[operand], row.known[output.value])
 
     def _begun(self, number: IR) -> Row:
         outer = list(range(self.program.outer))
@@ -135,23 +135,23 @@ class Sweep(Passes):
         count = len(self.layout.operand_axes)
         operands = [self.moved(i, self.address(i), outer, indices) for i in range(count)]
         for operand in self.blocks:
-            operands[operand] = self._brought_row(operand, self.b.sub(number, self.block_start))
+            operands[operand] = self._packed_row(operand, self.b.sub(number, self.block_start))
         skips = [self._draw(number, k, *draw) for k, draw in enumerate(self.plan.draws)]
         row = Row(number, indices, operands, skips, dict(self.known))
         self._single_values(0, row)
         return row
 
     def _outer_indices(self, row: IR) -> list[IR]:
-        found: list[IR] = []
+        indices: list[IR] = []
         for axis in range(self.program.outer - 1, 0, -1):
-            found.append(self.b.srem(row, self.sizes[axis]))
+            indices.append(self.b.srem(row, self.sizes[axis]))
             row = self.b.sdiv(row, self.sizes[axis])
-        return [row, *reversed(found)] if self.program.outer else []
+        return [row, *reversed(indices)] if self.program.outer else []
 
     def _single_values(self, level: int, row: Row) -> None:
-        if level >= len(self.plan.by_row):
+        if level >= len(self.plan.per_row):
             return
-        for i in self.plan.by_row[level]:
+        for i in self.plan.per_row[level]:
             made = self.program.instructions[i]
             if made.op == "index":
                 row.known[i] = self.of.splat(row.indices[made.parameter])
@@ -162,17 +162,17 @@ class Sweep(Passes):
 
     def _draw(self, row: IR, number: int, seed: int, offset: int, step: int) -> IR:
         # Fill a region with the random words of a row; returns the number to skip at its beginning.
-        b, words = self.b, self.words
-        start = b.add(b.mul(row, words["row_length"]), self.low)
+        b, args = self.b, self.args
+        start = b.add(b.mul(row, args["row_length"]), self.low)
         first = b.add(self._first_lane(offset), b.mul(start, i64(step)))
         skip = b.and_(first, i64(3))
         length = b.sub(self.high, self.low)
         if self.program.row_axes > 1:
-            length = words["row_length"]
+            length = args["row_length"]
         count = b.lshr(b.add(b.add(skip, b.mul(length, i64(step))), i64(3)), i64(2))
         b.call(
             self.draw,
-            [self._words_region(number), self._first_lane(seed), b.lshr(first, i64(2)), count],
+            [self._bits_region(number), self._first_lane(seed), b.lshr(first, i64(2)), count],
         )
         return skip
 
@@ -180,5 +180,5 @@ class Sweep(Passes):
         return self.b.extract_element(self.known[number], i32(0))
 
     def _region(self, scratch: IR, number: int) -> IR:
-        start = self.b.add(scratch, self.b.mul(self.words["region"], i64(number)))
+        start = self.b.add(scratch, self.b.mul(self.args["region"], i64(number)))
         return self.b.inttoptr(start, pointer)

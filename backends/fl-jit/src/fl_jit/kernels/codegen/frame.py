@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fl_jit.kernels.codegen import emit_elementwise, half, reductions
-from fl_jit.kernels.codegen.function import Place
+from fl_jit.kernels.codegen.function import Position
 from fl_jit.kernels.codegen.instructions import ARRAYS
 from fl_jit.kernels.codegen.operands import Operands
 from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, f64, i1, i64, pointer
@@ -23,22 +23,22 @@ class Frame(Operands):
         """Instruction ``number`` on operands that are ``known``; not for ``SOURCES``."""
         op, operands, _ = self.program.instructions[number]
         dtype_of = [self.program.values[i].dtype for i in operands]
-        found = [known[i] for i in operands]
+        vectors = [known[i] for i in operands]
         if op == "where":
-            return self.b.select(*found)
+            return self.b.select(*vectors)
         if op == "cast":
             target = self.program.values[number].dtype
-            return emit_elementwise.cast(self.of, dtype_of[0], target, found[0])
-        return emit_elementwise.emit(self.of, op, dtype_of[0], *found)
+            return emit_elementwise.cast(self.of, dtype_of[0], target, vectors[0])
+        return emit_elementwise.emit(self.of, op, dtype_of[0], *vectors)
 
     def scalar(self, number: int) -> IR:
         """A scalar argument of the call, in every lane."""
-        dtype, word = self.program.values[number].dtype, self.words[f"scalar {number}"]
+        dtype, argument = self.program.values[number].dtype, self.args[f"scalar {number}"]
         b, element = self.b, element_type(self.program.values[number].dtype)
         if not dtype.is_floating:
-            narrow = word if element == i64 else b.trunc(word, element)
-            return self.of.splat(b.icmp_signed("!=", word, i64(0)) if element == i1 else narrow)
-        wide = self.of.splat(b.bitcast(word, f64))
+            narrow = argument if element == i64 else b.trunc(argument, element)
+            return self.of.splat(b.icmp_signed("!=", argument, i64(0)) if element == i1 else narrow)
+        wide = self.of.splat(b.bitcast(argument, f64))
         return emit_elementwise.cast(self.of, dtypes.float64, dtype, wide)
 
     def constant(self, number: int) -> IR:
@@ -48,8 +48,8 @@ class Frame(Operands):
             value = bool(value)
         elif dtype.is_integer:
             value = int(value)
-        found = self.of.constant(element_type(dtype), value)
-        return half.rounded(self.of, dtype, found) if dtype in dtypes.HALF else found
+        vector = self.of.constant(element_type(dtype), value)
+        return half.rounded(self.of, dtype, vector) if dtype in dtypes.HALF else vector
 
     def single(self, number: int, known: dict[int, IR], row: Callable[[int], IR]) -> IR:
         """A row-invariant value; ``row(operand)`` is the address of the row."""
@@ -63,10 +63,28 @@ class Frame(Operands):
             address = row(operand)
             if op == "gather":
                 address = self.at_index(operand, address, known[operands[0]])
-            return self.load_one(operand, address)
+            return self.load_scalar(operand, address)
         if op in _DIVIDING and self.of.lanes > FEW:
             return self._few(number, known)
         return self.instruction(number, known)
+
+    def value(
+        self, number: int, position: Position, known: dict[int, IR], row: Callable[[int], IR]
+    ) -> IR:
+        """A vector of a row at ``position``; ``row`` as in ``single``. Not for ``random_bits``."""
+        op, _, parameter = self.program.instructions[number]
+        if op in ARRAYS:
+            operand = self.input_numbers[number]
+            address = self.element_address(operand, row(operand), position)
+            if op == "gather":
+                return self.gathered(number, address, known, position.mask)
+            return self.load(operand, address, position.mask)
+        return self.index(parameter, position) if op == "index" else self.instruction(number, known)
+
+    def element_address(self, operand: int, row: IR, position: Position) -> IR:
+        """The address of an operand at ``position`` of the row that begins at ``row``."""
+        axes = range(self.program.outer, self.program.rank)
+        return self.moved(operand, row, axes, [*position.middle, position.index])
 
     def _few(self, number: int, known: dict[int, IR]) -> IR:
         # In a few lanes, because a division of wide vectors takes several times as long.
@@ -75,15 +93,15 @@ class Frame(Operands):
         first = list(range(FEW))
         few = {i: wide.shuffle(known[i], known[i], first) for i in operands}
         self.of = Vectors(self.b, wide.target, FEW)
-        found = self.instruction(number, few)
+        result = self.instruction(number, few)
         self.of = wide
-        return wide.shuffle(found, found, [0] * lanes)
+        return wide.shuffle(result, result, [0] * lanes)
 
-    def index(self, axis: int, place: Place) -> IR:
+    def index(self, axis: int, position: Position) -> IR:
         """The index of a row axis."""
         if axis == self.program.rank - 1:
-            return self.b.add(self.of.splat(place.index), self.of.iota(i64))
-        return self.of.splat(place.middle[axis - self.program.outer])
+            return self.b.add(self.of.splat(position.index), self.of.iota(i64))
+        return self.of.splat(position.middle[axis - self.program.outer])
 
     # reductions, by the number of the instruction
 
@@ -132,16 +150,16 @@ class Frame(Operands):
 
     def column_partials(self, number: int, row_chunk: IR) -> IR:
         """The address of a row chunk's partial results of a column reduction."""
-        b, length = self.b, self.words["row_length"]
+        b, length = self.b, self.args["row_length"]
         which = b.mul(row_chunk, i64(len(self.columns)))
         which = b.add(which, i64(self.columns.index(number)))
-        start = b.add(self.words["partials"], b.mul(b.mul(which, length), i64(8)))
+        start = b.add(self.args["partials"], b.mul(b.mul(which, length), i64(8)))
         return b.inttoptr(start, pointer)
 
     def total_partials(self, number: int) -> IR:
         """The address of the partial results of a total."""
-        b, words = self.b, self.words
-        before = b.mul(b.mul(words["row_chunks"], i64(len(self.columns))), words["row_length"])
-        mine = b.mul(words["chunks"], i64(self.totals.index(number)))
-        start = b.add(words["partials"], b.mul(b.add(before, mine), i64(8)))
+        b, args = self.b, self.args
+        before = b.mul(b.mul(args["row_chunks"], i64(len(self.columns))), args["row_length"])
+        mine = b.mul(args["chunks"], i64(self.totals.index(number)))
+        start = b.add(args["partials"], b.mul(b.add(before, mine), i64(8)))
         return b.inttoptr(start, pointer)

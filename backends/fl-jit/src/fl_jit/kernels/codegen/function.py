@@ -23,7 +23,7 @@ SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64])
 BLOCK, BLOCKS = 4096, 256
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """One vector of a row.
 
     It has the indices of the row axes before the last one, the first index of the last one, and the
@@ -61,11 +61,10 @@ class Function(Loops):
         self.arguments, *self.range, self.worker = self.function.args
         self.b = Builder(self.function.append_basic_block("entry"))
         self.of = Vectors(self.b, target, lanes)
-        self.words: dict[str, IR] = {}
-        for name, i in self.layout.words.items():
-            address = self.b.gep(self.arguments, [i64(i)], source_etype=i64)
-            self.words[name] = self.b.load(address, typ=i64, align=8)
-        self.sizes = [self.words[f"size {axis}"] for axis in range(program.rank)]
+        self.args = {
+            name: self.layout.load(self.b, self.arguments, name) for name in self.layout.names
+        }
+        self.sizes = [self.args[f"size {axis}"] for axis in range(program.rank)]
         self.input_numbers = {value: i for i, value in enumerate(program.inputs)}
 
     # loops
@@ -77,20 +76,11 @@ class Function(Loops):
         No range crosses a multiple of ``period``.
         """
         b = self.b
-        before = b.block
-        head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
-        b.branch(head)
-        b.position_at_end(head)
-        begin = b.phi(i64)
-        begin.add_incoming(low, before)
-        b.cbranch(b.icmp_signed("<", begin, high), body, after)
-        b.position_at_end(body)
-        full = b.sub(b.add(begin, period), b.srem(begin, period))
-        end = self.minimum(self.minimum(b.add(begin, i64(most)), full), high)
-        yield begin, end
-        begin.add_incoming(end, b.block)
-        b.branch(head)
-        b.position_at_end(after)
+        with self.while_less(low, high) as (begin, following):
+            full = b.sub(b.add(begin, period), b.srem(begin, period))
+            end = self.minimum(self.minimum(b.add(begin, i64(most)), full), high)
+            yield begin, end
+            following.append(end)
 
     @contextmanager
     def in_blocks(
@@ -106,7 +96,7 @@ class Function(Loops):
         low: IR,
         high: IR,
         copies: int,
-        body: Callable[[Place], None],
+        body: Callable[[Position], None],
         ends: tuple[Callable[[], None], Callable[[], None]] | None = None,
     ) -> None:
         """``body`` at every vector of a row, from ``low`` to ``high`` of the last axis.
@@ -128,8 +118,8 @@ class Function(Loops):
             linear = b.mul(linear, self.sizes[-1]) if middle else i64(0)
             if ends:
                 if not middle:
-                    whole = self.in_blocks(low, high, BLOCK * BLOCKS, ends[1])
-                    low, high = stack.enter_context(whole)
+                    blocks = self.in_blocks(low, high, BLOCK * BLOCKS, ends[1])
+                    low, high = stack.enter_context(blocks)
                 low, high = stack.enter_context(self.in_blocks(low, high, BLOCK, ends[0]))
             self._vectors(tuple(middle), linear, low, high, copies, body)
 
@@ -140,17 +130,17 @@ class Function(Loops):
         low: IR,
         high: IR,
         copies: int,
-        body: Callable[[Place], None],
+        body: Callable[[Position], None],
     ) -> None:
         b, lanes = self.b, self.of.lanes
         step = copies * lanes
-        whole = b.add(low, b.and_(b.sub(high, low), i64(-step)))
-        with self.loop(low, whole, step) as counter:
+        full_end = b.add(low, b.and_(b.sub(high, low), i64(-step)))
+        with self.loop(low, full_end, step) as counter:
             index = self.opaque(counter)
             for copy in range(copies):
-                here = b.add(index, i64(copy * lanes))
-                body(Place(middle, here, b.add(linear, here), None, copy))
-        with self.loop(whole, high, lanes) as counter:
+                start = b.add(index, i64(copy * lanes))
+                body(Position(middle, start, b.add(linear, start), None, copy))
+        with self.loop(full_end, high, lanes) as counter:
             index = self.opaque(counter)
             mask = self.of.first(b.sub(high, index))
-            body(Place(middle, index, b.add(linear, index), mask, 0))
+            body(Position(middle, index, b.add(linear, index), mask, 0))

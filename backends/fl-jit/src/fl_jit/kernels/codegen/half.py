@@ -113,8 +113,8 @@ def _narrow_float16(of: Vectors, bits: IR) -> IR:
     # Adding 1/2 rounds subnormal numbers at the 24th binary place.
     shifted = b.fadd(b.bitcast(magnitude, of.of(f32)), of.constant(f32, 0.5))
     subnormal = b.sub(b.bitcast(shifted, of.of(i32)), c(0x3F000000))
-    found = b.select(b.icmp_unsigned("<", magnitude, c(0x38800000)), subnormal, normal)
+    half_bits = b.select(b.icmp_unsigned("<", magnitude, c(0x38800000)), subnormal, normal)
     # From 65520 on, infinite.
-    found = b.select(b.icmp_unsigned(">=", magnitude, c(0x477FF000)), c(0x7C00), found)
-    found = b.select(b.icmp_unsigned(">", magnitude, c(0x7F800000)), c(0x7E00), found)
-    return b.or_(found, sign)
+    half_bits = b.select(b.icmp_unsigned(">=", magnitude, c(0x477FF000)), c(0x7C00), half_bits)
+    half_bits = b.select(b.icmp_unsigned(">", magnitude, c(0x7F800000)), c(0x7E00), half_bits)
+    return b.or_(half_bits, sign)

@@ -103,10 +103,10 @@ def _elementwise(op: str, operands: Sequence[DType]) -> DType:
 def _stated(op: str, parameter: Any) -> DType:
     if op == "index":
         return dtypes.int64
-    found = parameter[0] if op in (*ARRAYS, "constant") else parameter
-    if not isinstance(found, DType) or found.kind == "c":
-        raise ProgramError(f"[{op}] {found!r}: expected a real dtype")
-    return found
+    dtype = parameter[0] if op in (*ARRAYS, "constant") else parameter
+    if not isinstance(dtype, DType) or dtype.kind == "c":
+        raise ProgramError(f"[{op}] {dtype!r}: expected a real dtype")
+    return dtype
 
 
 def _listed(operands: Sequence[DType]) -> str:

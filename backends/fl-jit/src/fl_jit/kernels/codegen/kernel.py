@@ -22,16 +22,16 @@ from fl_jit.kernels.codegen.grid import Grid, cut
 from fl_jit.kernels.codegen.program import Program
 from fl_jit.kernels.codegen.schedule import schedule
 from fl_jit.kernels.codegen.target import Target
-from fl_jit.kernels.codegen.thread_pools import HEADER, TURNED
+from fl_jit.kernels.codegen.thread_pools import HEADER, REVERSED
 from fl_memory import free_after_fork
 
 Strides = Sequence[Sequence[int]]
-_WORD = 8
+_WORD_BYTES = 8
 #: The offset of the first field that changes from call to call.
-_FIRST = TURNED * _WORD
+_FIRST = REVERSED * _WORD_BYTES
 #: Every second launch runs from the last chunk to the first. The caches hold the end of the data
 #: of the previous launch, and most next launches use the same data.
-_turns = itertools.cycle((0, 1))
+_directions = itertools.cycle((0, 1))
 #: Launches in the cache of a kernel.
 _LAUNCHES = 64
 
@@ -70,12 +70,12 @@ class Kernel:
     def of(cls, program: Program, streams: bool = False) -> Kernel:
         """The kernel of ``program`` for this processor, compiled once. Raises CompileError."""
         key = program.text, streams
-        found = _kernels.get(key)
-        if found is None:
+        kernel = _kernels.get(key)
+        if kernel is None:
             with _making:  # another thread may have compiled it meanwhile
-                found = _kernels.get(key) or cls(program, streams=streams)
-                _kernels[key] = found
-        return found
+                kernel = _kernels.get(key) or cls(program, streams=streams)
+                _kernels[key] = kernel
+        return kernel
 
     def __call__(
         self,
@@ -122,8 +122,8 @@ def may_stream(program: Program, strides: Strides) -> bool:
         output.at is None
         and output.axes[-1] == "c"
         and "." not in output.axes
-        and not any(s * program.values[output.value].dtype.itemsize % ALIGNED for s in found[:-1])
-        for output, found in outputs
+        and not any(s * program.values[output.value].dtype.itemsize % ALIGNED for s in steps[:-1])
+        for output, steps in outputs
     )
 
 
@@ -139,18 +139,18 @@ class Launch:
                 f"{program.rank} and {count}"
             )
         grid = cut(program, kernel.plan, sizes)
-        words = [getattr(grid, name) for name in (*GRID, *REST)] + list(sizes)
+        arguments = [getattr(grid, name) for name in (*GRID, *REST)] + list(sizes)
         for operand, axis in layout.strides:
-            wanted = program.rank + 2 * (operand in layout.indexed)
-            if len(strides[operand]) != wanted:
+            count_of_strides = program.rank + 2 * (operand in layout.indexed)
+            if len(strides[operand]) != count_of_strides:
                 raise ProgramError(
                     f"[kernel] strides {tuple(strides[operand])} of operand {operand}: expected "
                     f"one for each of {program.rank} axes, then stride and size of one that is "
-                    f"walked by an index: {wanted} numbers"
+                    f"walked by an index: {count_of_strides} numbers"
                 )
-            words.append(strides[operand][axis])
+            arguments.append(strides[operand][axis])
         for operand in layout.indexed:
-            words += strides[operand][program.rank :]
+            arguments += strides[operand][program.rank :]
         self._kernel = kernel
         self._grid = grid
         #: The address of the function that runs all of a job in the calling thread.
@@ -159,9 +159,8 @@ class Launch:
         self.work = grid.work
         #: Whether it needs no work memory and no partial results.
         self.is_simple = not (grid.worker_bytes or grid.partial_bytes)
-        self._static = words
-        kinds = "".join("d" if dtype.is_floating else "q" for dtype in layout.scalar_dtypes)
-        self._pack = struct.Struct(f"={3 + count}q{kinds}").pack_into
+        self._static = arguments
+        self._pack = struct.Struct(f"=q{layout.format}").pack_into
         self._signed = [i for i, d in enumerate(layout.scalar_dtypes) if not d.is_floating]
         self._free: list[Job] = []
         self._threads = 0
@@ -171,26 +170,26 @@ class Launch:
         """Run; see ``Kernel.__call__``."""
         count = threads.limit()
         if self._threads != count:
-            self._settle(count)
+            self._choose_workers(count)
         try:
             job = self._free.pop()
         except IndexError:
             job = self._job()
         if self._signed:
             scalars = self._wrapped(scalars)
-        words, turn = job.words, next(_turns)
+        arguments, direction = job.words, next(_directions)
         try:
             if job.nbytes:
                 piece = workspace.take(job.nbytes)
                 at = piece.address
-                self._pack(words, _FIRST, turn, at, at + job.mine, *addresses, *scalars)
+                self._pack(arguments, _FIRST, direction, at, at + job.mine, *addresses, *scalars)
                 job.run()
                 piece.give_back()
             else:
-                self._pack(words, _FIRST, turn, 0, 0, *addresses, *scalars)
+                self._pack(arguments, _FIRST, direction, 0, 0, *addresses, *scalars)
                 job.run()
         except struct.error as error:
-            raise self._refusal(addresses, scalars) from error
+            raise self._argument_error(addresses, scalars) from error
         if job.workers == self._workers:
             self._free.append(job)
 
@@ -204,9 +203,9 @@ class Launch:
         try:
             self._pack(job.words, _FIRST, 0, 0, 0, *addresses, *given)
         except struct.error as error:
-            raise self._refusal(addresses, given) from error
+            raise self._argument_error(addresses, given) from error
 
-    def _settle(self, count: int) -> None:
+    def _choose_workers(self, count: int) -> None:
         grid = self._grid
         workers = threads.workers(grid.work, max(grid.chunks, grid.pieces), count)
         self._workers = workers if workers > 1 and threads.pool() else 1
@@ -218,13 +217,13 @@ class Launch:
 
     def _wrapped(self, scalars: Sequence[complex]) -> list[complex]:
         # Integers modulo 2^64, as signed integers.
-        found = list(scalars)
+        arguments = list(scalars)
         for i in self._signed:
-            value = int(found[i].real)
-            found[i] = (value + (1 << 63)) % (1 << 64) - (1 << 63)
-        return found
+            value = int(arguments[i].real)
+            arguments[i] = (value + (1 << 63)) % (1 << 64) - (1 << 63)
+        return arguments
 
-    def _refusal(self, addresses: Sequence[int], scalars: Sequence[complex]) -> ProgramError:
+    def _argument_error(self, addresses: Sequence[int], scalars: Sequence[complex]) -> ProgramError:
         layout = self._kernel.layout
         return ProgramError(
             f"[kernel] {len(addresses)} addresses and {len(scalars)} scalars {tuple(scalars)}: "
@@ -248,18 +247,18 @@ class Job:
         self.workers = workers
         self.mine = grid.worker_bytes * workers
         self.nbytes = self.mine + grid.partial_bytes
-        self.words = (ctypes.c_int64 * (HEADER + len(layout.words)))()
+        self.words = (ctypes.c_int64 * (HEADER + len(layout)))()
         header: list[int] = [kernel.sweep, grid.chunks, kernel.finish, grid.pieces]
         if pool:
             header += pool.header
-        words: Any = self.words
-        for place, found in ((0, header), (HEADER + layout.dynamic, static)):
-            words[place : place + len(found)] = found
+        arguments: Any = self.words
+        for offset, values in ((0, header), (HEADER + layout.per_call, static)):
+            arguments[offset : offset + len(values)] = values
         job = ctypes.addressof(self.words)
         if pool:
             self.operand = job
             self.run: Callable[[], object] = partial(pool.run, job, workers)
         else:
             short = grid.work < threads.WORTH_A_THREAD
-            self.operand = job + HEADER * _WORD
+            self.operand = job + HEADER * _WORD_BYTES
             self.run = partial(kernel.run_short if short else kernel.run_long, self.operand)

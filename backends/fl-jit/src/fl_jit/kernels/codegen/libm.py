@@ -75,9 +75,9 @@ def _scale(x: Num, n: Num) -> Num:
         name = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
         return x.new(x.of.call(name, x.value.type, x.value, n.value, x.value, every, i32(4)))
     n = n.where(n.compare("==", n), 0.0)  # the conversion of NaN to an integer is undefined in LLVM
-    whole = b.fptosi(n.value, x.of.of(_FORMAT[x.value.type.element][1]))
-    half = b.ashr(whole, x.of.like(whole, 1))
-    return x * _power_of_two(x, half) * _power_of_two(x, b.sub(whole, half))
+    exponent = b.fptosi(n.value, x.of.of(_FORMAT[x.value.type.element][1]))
+    half = b.ashr(exponent, x.of.like(exponent, 1))
+    return x * _power_of_two(x, half) * _power_of_two(x, b.sub(exponent, half))
 
 
 def _reduced(x: Num) -> tuple[Num, Num]:
@@ -122,10 +122,10 @@ def split(x: Num) -> tuple[Num, Num]:
     """m and e of positive normal x = m 2^e, with m from sqrt(1/2) to sqrt(2)."""
     _, _, fraction, bias = _FORMAT[x.value.type.element]
     b, of = x.of.b, x.of
-    whole = _as_integers(x)
+    bits_of_x = _as_integers(x)
     offset = _as_integers(x.new(x.raw(math.sqrt(0.5))))
-    e = b.ashr(b.sub(whole, offset), of.like(whole, fraction))
-    m = b.sub(whole, b.shl(e, of.like(whole, fraction)))
+    e = b.ashr(b.sub(bits_of_x, offset), of.like(bits_of_x, fraction))
+    m = b.sub(bits_of_x, b.shl(e, of.like(bits_of_x, fraction)))
     return x.new(b.bitcast(m, x.value.type)), x.new(b.sitofp(e, x.value.type))
 
 
@@ -183,7 +183,7 @@ def tanh(x: Num) -> Num:
     end = 10.0 if bits == 32 else 20.0
     far = abs(x)
     far = x.new(x.raw(end)).where(far.compare(">", end), far)
-    n, power = _whole_power(far * (2.0 / math.log(2.0)))
+    n, power = _integer_power(far * (2.0 / math.log(2.0)))
     v = n.fma(-math.log(2.0) / 2.0, far)
     s = v * v
     u = (v * s).fma(s.polynomial(table.TANH[bits]), v)
@@ -191,14 +191,14 @@ def tanh(x: Num) -> Num:
     return (u.fma(more, less) / u.fma(less, more)).copysign(x)
 
 
-def _whole_power(x: Num) -> tuple[Num, Num]:
+def _integer_power(x: Num) -> tuple[Num, Num]:
     # The integer n nearest to x, which is small, and 2^n. The last bits of a sum with
     # 1.5 * 2^fraction are an integer. Shifted up, n + bias is the exponent of 2^n.
     _, _, fraction, bias = _FORMAT[x.value.type.element]
     shift = 1.5 * 2.0**fraction + bias
     shifted = x + shift
-    whole = _as_integers(shifted)
-    power = x.of.b.bitcast(x.of.b.shl(whole, x.of.like(whole, fraction)), x.value.type)
+    integer = _as_integers(shifted)
+    power = x.of.b.bitcast(x.of.b.shl(integer, x.of.like(integer, fraction)), x.value.type)
     return shifted - shift, x.new(power)
 
 
@@ -306,5 +306,5 @@ _PI_REST = {32: -8.742278000372485e-08, 64: 1.2246467991473532e-16}
 
 def negative(x: Num) -> IR:
     """A mask of set sign bits, including those of zeros."""
-    whole = _as_integers(x)
-    return x.of.b.icmp_signed("<", whole, x.of.like(whole, 0))
+    integer = _as_integers(x)
+    return x.of.b.icmp_signed("<", integer, x.of.like(integer, 0))

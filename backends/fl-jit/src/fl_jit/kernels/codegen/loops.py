@@ -18,8 +18,15 @@ class Loops:
     @contextmanager
     def loop(self, low: IR, high: IR, step: IR | int = 1) -> Iterator[IR]:
         """``for index in range(low, high, step)``."""
-        b = self.b
         by = i64(step) if isinstance(step, int) else step
+        with self.while_less(low, high) as (index, following):
+            yield index
+            following.append(self.b.add(index, by))
+
+    @contextmanager
+    def while_less(self, low: IR, high: IR) -> Iterator[tuple[IR, list[IR]]]:
+        """``index = low; while index < high``: the index, and a list for its next value."""
+        b, following = self.b, list[IR]()
         before = b.block
         head, body, after = (b.append_basic_block(n) for n in ("head", "body", "after"))
         b.branch(head)
@@ -28,8 +35,8 @@ class Loops:
         index.add_incoming(low, before)
         b.cbranch(b.icmp_signed("<", index, high), body, after)
         b.position_at_end(body)
-        yield index
-        index.add_incoming(b.add(index, by), b.block)
+        yield index, following
+        index.add_incoming(following[0], b.block)
         b.branch(head)
         b.position_at_end(after)
 

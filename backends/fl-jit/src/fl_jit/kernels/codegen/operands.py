@@ -29,14 +29,14 @@ class Operands(Function):
         if letter == ".":
             return address
         if letter == "s":
-            index = self.b.mul(index, self.words[f"stride {operand} {axis}"])
+            index = self.b.mul(index, self.args[f"stride {operand} {axis}"])
         elif letter == "2":
             index = self.b.mul(index, i64(2))
         return self.at(address, self.memory(operand), index)
 
     def address(self, operand: int) -> IR:
         """The address of the operand."""
-        return self.b.inttoptr(self.words[f"address {operand}"], pointer)
+        return self.b.inttoptr(self.args[f"address {operand}"], pointer)
 
     def at(self, address: IR, element: IR, index: IR) -> IR:
         """The address of element ``index``."""
@@ -55,8 +55,8 @@ class Operands(Function):
 
     def output_number(self, output: object) -> int:
         """The operand number of ``output``, by identity."""
-        found = [output is other for other in self.program.outputs]
-        return len(self.program.inputs) + found.index(True)
+        is_output = [output is other for other in self.program.outputs]
+        return len(self.program.inputs) + is_output.index(True)
 
     def load(self, operand: int, address: IR, mask: IR | None) -> IR:
         """A vector along the last axis, from ``address``."""
@@ -64,18 +64,18 @@ class Operands(Function):
         if self.letters(operand)[-1] == "c":
             return self.computed(self.dtype(operand), self.of.load(element, address, mask))
         if self.letters(operand)[-1] == ".":
-            return self.load_one(operand, address)
+            return self.load_scalar(operand, address)
         if self.letters(operand)[-1] == "2":
-            found = self.of.load_every_second(element, address, mask)
-            return self.computed(self.dtype(operand), found)
-        apart = self.of.apart(self.words[f"stride {operand} {rank - 1}"])
-        found = self.of.gather(element, address, apart, mask)
-        return self.computed(self.dtype(operand), found)
+            vector = self.of.load_every_second(element, address, mask)
+            return self.computed(self.dtype(operand), vector)
+        distances = self.of.apart(self.args[f"stride {operand} {rank - 1}"])
+        vector = self.of.gather(element, address, distances, mask)
+        return self.computed(self.dtype(operand), vector)
 
-    def load_one(self, operand: int, address: IR) -> IR:
+    def load_scalar(self, operand: int, address: IR) -> IR:
         """One element, broadcast to every lane."""
-        found = self.b.load(address, typ=self.memory(operand), align=self._align(operand))
-        return self.computed(self.dtype(operand), self.of.splat(found))
+        element = self.b.load(address, typ=self.memory(operand), align=self._align(operand))
+        return self.computed(self.dtype(operand), self.of.splat(element))
 
     def store(
         self, operand: int, address: IR, value: IR, mask: IR | None, streams: bool = False
@@ -85,10 +85,10 @@ class Operands(Function):
         if self.letters(operand)[-1] == "c":
             self.of.store(value, address, mask, streams)
         else:
-            apart = self.of.apart(self.words[f"stride {operand} {self.program.rank - 1}"])
-            self.of.scatter(value, address, apart, mask)
+            distances = self.of.apart(self.args[f"stride {operand} {self.program.rank - 1}"])
+            self.of.scatter(value, address, distances, mask)
 
-    def store_one(self, operand: int, address: IR, value: IR) -> None:
+    def store_scalar(self, operand: int, address: IR, value: IR) -> None:
         """Store the first lane of ``value``."""
         value = self.stored(self.dtype(operand), value)
         first = self.b.extract_element(value, i32(0))
@@ -97,11 +97,11 @@ class Operands(Function):
     def _align(self, operand: int) -> int:
         return element_bytes(self.memory(operand))
 
-    def computed(self, dtype: DType, found: IR) -> IR:
+    def computed(self, dtype: DType, value: IR) -> IR:
         """A value from memory, converted to its type in registers."""
         if dtype.kind == "b":
-            return self.b.icmp_signed("!=", found, self.of.like(found, 0))
-        return half.widen(self.of, dtype, found) if dtype in dtypes.HALF else found
+            return self.b.icmp_signed("!=", value, self.of.like(value, 0))
+        return half.widen(self.of, dtype, value) if dtype in dtypes.HALF else value
 
     def stored(self, dtype: DType, value: IR) -> IR:
         """The reverse of ``computed``."""
@@ -120,11 +120,11 @@ class Operands(Function):
         of, b = self.of, self.b
         if index.type.element != i64:
             index = b.sext(index, of.of(i64))
-        last = of.splat(b.sub(self.words[f"index size {operand}"], i64(1)))
+        last = of.splat(b.sub(self.args[f"index size {operand}"], i64(1)))
         index = b.select(b.icmp_signed("<", index, last), index, last)
         zero = of.constant(i64, 0)
         index = b.select(b.icmp_signed(">", index, zero), index, zero)
-        return b.mul(index, of.splat(self.words[f"index stride {operand}"]))
+        return b.mul(index, of.splat(self.args[f"index stride {operand}"]))
 
     def at_index(self, operand: int, address: IR, index: IR) -> IR:
         """``address`` advanced by an index that is the same in all lanes."""
@@ -135,12 +135,12 @@ class Operands(Function):
         """A vector along the last axis, from ``address``, at the known indices."""
         (index,) = self.program.instructions[number].operands
         operand = self.input_numbers[number]
-        if not self.program.values[index].by_place:
+        if not self.program.values[index].per_element:
             return self.load(operand, self.at_index(operand, address, known[index]), mask)
         distances = self.index_distances(operand, known[index])
         letter = self.letters(operand)[-1]
         if letter != ".":
-            stride = self.words.get(f"stride {operand} {self.program.rank - 1}", i64(1))
+            stride = self.args.get(f"stride {operand} {self.program.rank - 1}", i64(1))
             distances = self.b.add(distances, self.of.apart(stride))
-        found = self.of.gather(self.memory(operand), address, distances, mask)
-        return self.computed(self.dtype(operand), found)
+        vector = self.of.gather(self.memory(operand), address, distances, mask)
+        return self.computed(self.dtype(operand), vector)

@@ -16,8 +16,8 @@ from fl_jit.kernels.codegen.vectors import f32, f64
 def power(x: Num, y: Num) -> Num:
     """``x`` to the power ``y``, with the semantics of C's pow."""
     if x.value.type.element is f32:
-        found = exp(_widened(y) * log(_widened(abs(x))))
-        return _powers_of_special(x, y, x.new(x.of.b.fptrunc(found.value, x.value.type)))
+        result = exp(_widened(y) * log(_widened(abs(x))))
+        return _powers_of_special(x, y, x.new(x.of.b.fptrunc(result.value, x.value.type)))
     high, low = _double_log(abs(x))
     product = y * high
     rest = _product_rest(y, high, -product) + y * low
@@ -29,9 +29,9 @@ def power(x: Num, y: Num) -> Num:
 def _powers_of_special(x: Num, y: Num, result: Num) -> Num:
     b = x.of.b
     one, nan = x.new(x.raw(1.0)), x.new(x.raw(math.nan))
-    whole = y.new(y.of.unary("trunc", y.value)).compare("==", y)
+    is_integer = y.new(y.of.unary("trunc", y.value)).compare("==", y)
     half = y * 0.5
-    odd = b.and_(whole, half.new(y.of.unary("trunc", half.value)).compare("!=", half))
+    odd = b.and_(is_integer, half.new(y.of.unary("trunc", half.value)).compare("!=", half))
     odd = b.and_(odd, abs(y).compare("<", INF))
     growing = y.compare(">", 0.0)
     size = abs(x)
@@ -44,7 +44,7 @@ def _powers_of_special(x: Num, y: Num, result: Num) -> Num:
     result = one.where(b.and_(abs(y).compare("==", INF), size.compare("==", 1.0)), result)
     result = (-result).where(b.and_(odd, negative(x)), result)
     finite = b.and_(x.compare("<", 0.0), abs(x).compare("<", INF))
-    broken = b.and_(finite, b.not_(whole))
+    broken = b.and_(finite, b.not_(is_integer))
     result = nan.where(b.and_(broken, abs(y).compare("<", INF)), result)
     result = nan.where(b.or_(x.is_nan(), y.is_nan()), result)
     return one.where(b.or_(y.compare("==", 0.0), x.compare("==", 1.0)), result)

@@ -85,8 +85,8 @@ class Value(NamedTuple):
     """
 
     dtype: DType
-    by_row: bool
-    by_place: bool
+    per_row: bool
+    per_element: bool
     level: int = 0
     late: bool = False
 
@@ -159,27 +159,27 @@ class Program:
         dtype = instructions.result(op, [v.dtype for v in operands], parameter)
         if op in instructions.ARRAYS:
             self._check_axes(op, parameter[1])
-            by_row, by_place = self._moves(parameter[1])
+            per_row, per_element = self._moves(parameter[1])
             if op == "input":
-                return Value(dtype, by_row, by_place)
+                return Value(dtype, per_row, per_element)
             (index,) = operands
             if index.late:
                 raise ProgramError("[gather] at an index that is known only when all rows are done")
-            moves = by_row or index.by_row, by_place or index.by_place
+            moves = per_row or index.per_row, per_element or index.per_element
             return Value(dtype, *moves, index.level)
         if op == "index":
             if not 0 <= parameter < self.rank:
                 raise ProgramError(f"[index] axis {parameter} of {self.rank}")
             return Value(dtype, parameter < self.outer, parameter >= self.outer)
         if op == "random_bits":
-            if any(v.by_row or v.by_place or v.late for v in operands):
+            if any(v.per_row or v.per_element or v.late for v in operands):
                 raise ProgramError("[random_bits] seed and offset must be the same everywhere")
             return Value(dtype, self.outer > 0, True)
         late = any(v.late for v in operands)
-        by_row = any(v.by_row for v in operands)
-        by_place = any(v.by_place for v in operands)
+        per_row = any(v.per_row for v in operands)
+        per_element = any(v.per_element for v in operands)
         level = max((v.level for v in operands), default=0)
-        if late and any((v.by_row or v.level) and not v.late for v in operands):
+        if late and any((v.per_row or v.level) and not v.late for v in operands):
             raise ProgramError(
                 f"[{op}] an operand is known only when all rows are done, and another one belongs "
                 f"to a row: make it a second program"
@@ -190,7 +190,7 @@ class Program:
             if parameter == "row":
                 return Value(dtype, self.outer > 0, False, level + 1)
             return Value(dtype, False, parameter == "column", 0, late=True)
-        return Value(dtype, by_row, by_place, level, late)
+        return Value(dtype, per_row, per_element, level, late)
 
     def _check_axes(self, what: str, axes: str) -> None:
         if len(axes) != self.rank or set(axes) - set(".sct2") or set(axes[:-1]) & set("c2"):
@@ -224,19 +224,19 @@ class Program:
                 raise ProgramError(
                     f"[output] axes {axes!r}: all outer axes move or none, and so do those of a row"
                 )
-        by_row, by_place = self._moves(axes)
+        per_row, per_element = self._moves(axes)
         made = values[value]
-        if (made.by_row and not by_row) or (made.by_place and not by_place):
+        if (made.per_row and not per_row) or (made.per_element and not per_element):
             raise ProgramError(f"[output] axes {axes!r}: %{value} differs along others")
-        if made.late and by_row:
+        if made.late and per_row:
             raise ProgramError(f"[output] axes {axes!r}: %{value} has no rows")
-        if made.level and not by_row and self.outer:
+        if made.level and not per_row and self.outer:
             raise ProgramError(f"[output] axes {axes!r}: %{value} belongs to a row")
 
     def _check_scatter(self, output: Output, values: list[Value]) -> None:
         value, axes, number = output
         index, dtype = values[number or 0], values[value].dtype
-        if index.by_place or index.late or index.dtype not in (dtypes.int32, dtypes.int64):
+        if index.per_element or index.late or index.dtype not in (dtypes.int32, dtypes.int64):
             raise ProgramError(
                 f"[output] at %{number}: expected int32 or int64 that differ from row to row alone"
             )
@@ -263,15 +263,15 @@ class Builder:
 
     def __call__(self, op: str, *operands: int, parameter: Any = None) -> int:
         """The instruction ``op``; an existing equal one is reused."""
-        found = Instruction(op, operands, parameter)
+        instruction = Instruction(op, operands, parameter)
         # Constants that differ only in type or sign (0.0, -0.0) are distinct instructions.
         if op in ("input", "gather", "scalar", "constant"):
-            self._instructions.append(found)
+            self._instructions.append(instruction)
             return len(self._instructions) - 1
-        if found not in self._made:
-            self._made[found] = len(self._instructions)
-            self._instructions.append(found)
-        return self._made[found]
+        if instruction not in self._made:
+            self._made[instruction] = len(self._instructions)
+            self._instructions.append(instruction)
+        return self._made[instruction]
 
     def input(self, dtype: DType, axes: str) -> int:
         """The next array operand."""

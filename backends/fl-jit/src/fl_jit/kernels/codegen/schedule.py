@@ -29,7 +29,7 @@ class Pass(NamedTuple):
     compute: tuple[int, ...]
     reductions: tuple[int, ...]
     outputs: tuple[Output, ...]
-    keep: tuple[int, ...]
+    save: tuple[int, ...]
     reload: tuple[int, ...]
 
 
@@ -47,7 +47,7 @@ class Schedule(NamedTuple):
     """
 
     once: tuple[int, ...]
-    by_row: tuple[tuple[int, ...], ...]
+    per_row: tuple[tuple[int, ...], ...]
     passes: tuple[Pass, ...]
     row_outputs: tuple[Output, ...]
     late_reductions: tuple[int, ...]
@@ -58,45 +58,47 @@ class Schedule(NamedTuple):
 
 def schedule(program: Program) -> Schedule:
     """The passes of ``program``."""
-    made, values = program.instructions, program.values
+    nodes, values = program.instructions, program.values
     live = needed(program, [i for output in program.outputs for i in _read(output)])
-    element, by_row, late = _sorted_outputs(program)
-    reductions = [i for i in live if made[i].op in REDUCTIONS]
-    levels = [values[made[i].operands[0]].level for i in reductions]
+    element, per_row, late = _sorted_outputs(program)
+    reductions = [i for i in live if nodes[i].op in REDUCTIONS]
+    levels = [values[nodes[i].operands[0]].level for i in reductions]
     last = max(levels + [values[i].level for o in element for i in _read(o)], default=-1)
     passes: list[Pass] = []
     first_pass: dict[int, int] = {}
     saved: dict[int, set[int]] = {}
     for level in range(last + 1):
-        here = [i for i, at in zip(reductions, levels) if at == level]
+        of_level = [i for i, at in zip(reductions, levels) if at == level]
         written = element if level == last else []
-        roots = [made[i].operands[0] for i in here] + [o.value for o in written]
+        roots = [nodes[i].operands[0] for i in of_level] + [o.value for o in written]
         compute, reload = _demanded(program, roots, first_pass)
         for i in reload:
             saved.setdefault(first_pass[i], set()).add(i)
         for i in compute:
             first_pass.setdefault(i, level)
-        passes.append(Pass(tuple(compute), tuple(here), tuple(written), (), tuple(reload)))
-    passes = [p._replace(keep=tuple(sorted(saved.get(i, ())))) for i, p in enumerate(passes)]
+        passes.append(Pass(tuple(compute), tuple(of_level), tuple(written), (), tuple(reload)))
+    passes = [p._replace(save=tuple(sorted(saved.get(i, ())))) for i, p in enumerate(passes)]
     single = [
-        i for i in live if not (values[i].by_place or values[i].late or made[i].op in REDUCTIONS)
+        i
+        for i in live
+        if not (values[i].per_element or values[i].late or nodes[i].op in REDUCTIONS)
     ]
-    once = tuple(i for i in single if not values[i].by_row and not values[i].level)
+    once = tuple(i for i in single if not values[i].per_row and not values[i].level)
     rows = [i for i in single if i not in once]
     top = max([values[i].level for i in rows] + [last + 1])
     return Schedule(
         once=once,
-        by_row=tuple(tuple(i for i in rows if values[i].level == k) for k in range(top + 1)),
+        per_row=tuple(tuple(i for i in rows if values[i].level == k) for k in range(top + 1)),
         passes=tuple(passes),
-        row_outputs=tuple(by_row),
-        late_reductions=tuple(i for i in reductions if made[i].parameter != "row"),
+        row_outputs=tuple(per_row),
+        late_reductions=tuple(i for i in reductions if nodes[i].parameter != "row"),
         late_outputs=tuple(late),
-        saved=tuple(sorted(i for found in saved.values() for i in found)),
+        saved=tuple(sorted(i for values_of_pass in saved.values() for i in values_of_pass)),
         draws=tuple(
             dict.fromkeys(
-                (*made[i].operands, made[i].parameter[0])
+                (*nodes[i].operands, nodes[i].parameter[0])
                 for i in live
-                if made[i].op == "random_bits"
+                if nodes[i].op == "random_bits"
             )
         ),
     )
@@ -107,11 +109,11 @@ def needed(program: Program, roots: list[int], beyond: bool = True) -> list[int]
 
     Without ``beyond``, reductions count as known, and their operands are not visited.
     """
-    wanted = set(roots)
+    live = set(roots)
     for i in range(max(roots, default=-1), -1, -1):
-        if i in wanted and (beyond or program.instructions[i].op not in REDUCTIONS):
-            wanted.update(program.instructions[i].operands)
-    return sorted(wanted)
+        if i in live and (beyond or program.instructions[i].op not in REDUCTIONS):
+            live.update(program.instructions[i].operands)
+    return sorted(live)
 
 
 def _read(output: Output) -> list[int]:
@@ -120,7 +122,7 @@ def _read(output: Output) -> list[int]:
 
 def _sorted_outputs(program: Program) -> tuple[list[Output], list[Output], list[Output]]:
     # Outputs of elements, outputs of rows, and outputs that depend on all rows.
-    element, by_row, late = [], [], []
+    element, per_row, late = [], [], []
     for output in program.outputs:
         outer, row = output.axes[: program.outer], output.axes[program.outer :]
         if output.at is not None:
@@ -130,8 +132,8 @@ def _sorted_outputs(program: Program) -> tuple[list[Output], list[Output], list[
         elif row.strip("."):
             element.append(output)
         else:
-            by_row.append(output)
-    return element, by_row, late
+            per_row.append(output)
+    return element, per_row, late
 
 
 def _demanded(
@@ -143,7 +145,7 @@ def _demanded(
     stack = list(roots)
     while stack:
         i = stack.pop()
-        if i in compute or i in reload or not program.values[i].by_place:
+        if i in compute or i in reload or not program.values[i].per_element:
             continue
         if i in earlier and program.instructions[i].op in EXPENSIVE:
             reload.add(i)

@@ -21,11 +21,6 @@ from fl_tensor.extend import cached_property
 ENVIRONMENT = "FL_VECTOR_BITS"
 #: Features that the generator tests. LLVM uses the processor's other features by itself.
 AVX512 = ("+avx512f", "+avx512bw", "+avx512dq", "+avx512vl")
-#: Processors that compute 512-bit vectors as two halves in sequence.
-HALF_RATE = ("znver4",)
-
-#: Bytes from which a result uses non-temporal stores. It is too large to remain in the caches.
-STREAMED = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -46,9 +41,9 @@ class Target:
         return self.has("+fma") or self.has("+neon") or "aarch64" in triple()
 
     @property
-    def has_half_rate(self) -> bool:
-        """Whether an instruction on 512 bits takes as long as two on 256."""
-        return self.cpu in HALF_RATE
+    def registers(self) -> int:
+        """Number of vector registers."""
+        return 32 if self.has(*AVX512) or not triple().startswith("x86_64") else 16
 
     @property
     def has_half(self) -> bool:
@@ -108,27 +103,27 @@ def host() -> Target:
     return chosen(os.environ.get(ENVIRONMENT, ""), processor())
 
 
-def chosen(preferred: str, found: Target) -> Target:
+def chosen(preferred: str, machine: Target) -> Target:
     """``found``, with the vector width that FL_VECTOR_BITS selects."""
     if not preferred:
-        return found
+        return machine
     if preferred == "generic":
         return generic()
-    widths = [str(bits) for bits in (128, 256, 512) if bits <= found.vector_bits]
+    widths = [str(bits) for bits in (128, 256, 512) if bits <= machine.vector_bits]
     if preferred not in widths:
         raise ArgumentError(
             f"[{ENVIRONMENT}] {preferred!r}: expected {', '.join(widths)} or generic; vectors of "
-            f"{found.cpu} have {found.vector_bits} bits"
+            f"{machine.cpu} have {machine.vector_bits} bits"
         )
-    return replace(found, vector_bits=int(preferred))
+    return replace(machine, vector_bits=int(preferred))
 
 
 def processor() -> Target:
     """The processor of this process."""
     with lock:
-        found = Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), 128)
-    bits = 512 if found.has(*AVX512) else 256 if found.has("+avx2") else 128
-    return replace(found, vector_bits=bits)
+        machine = Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), 128)
+    bits = 512 if machine.has(*AVX512) else 256 if machine.has("+avx2") else 128
+    return replace(machine, vector_bits=bits)
 
 
 def avx2() -> Target:

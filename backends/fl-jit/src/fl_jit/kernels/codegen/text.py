@@ -15,11 +15,11 @@ def written(program: Program) -> str:
     """The text that ``parse`` reads."""
     lines = [f"program rank={program.rank} row_axes={program.row_axes}"]
     for number, (op, operands, parameter) in enumerate(program.instructions):
-        words = [f"%{number} = {op}", *(f"%{i}" for i in operands)]
+        tokens = [f"%{number} = {op}", *(f"%{i}" for i in operands)]
         if parameter is not None:
             parts = parameter if isinstance(parameter, tuple) else (parameter,)
-            words.append("[" + " ".join(map(_word, parts)) + "]")
-        lines.append(" ".join(words))
+            tokens.append("[" + " ".join(map(_word, parts)) + "]")
+        lines.append(" ".join(tokens))
     for value, axes, index in program.outputs:
         lines.append(f"output %{value}{'' if index is None else f' %{index}'} [{axes}]")
     return "\n".join(lines) + "\n"
@@ -32,19 +32,19 @@ def _word(part: Any) -> str:
 def parse(text: str) -> Program:
     """The program with this text."""
     first, *lines = text.strip().split("\n")
-    head = dict(word.split("=") for word in first.split()[1:])
+    head = dict(token.split("=") for token in first.split()[1:])
     made: list[Instruction] = []
     outputs: list[Output] = []
     for line in lines:
         body, _, rest = line.partition(" [")
-        words = body.split()
+        tokens = body.split()
         parts = rest.removesuffix("]").split()
-        if words[0] == "output":
-            value, *index = (int(word[1:]) for word in words[1:])
+        if tokens[0] == "output":
+            value, *index = (int(token[1:]) for token in tokens[1:])
             outputs.append(Output(value, parts[0], *index))
         else:
-            operands = tuple(int(word[1:]) for word in words[3:])
-            made.append(Instruction(words[2], operands, _parameter(words[2], parts)))
+            operands = tuple(int(token[1:]) for token in tokens[3:])
+            made.append(Instruction(tokens[2], operands, _parameter(tokens[2], parts)))
     return Program(int(head["rank"]), tuple(made), tuple(outputs), int(head["row_axes"]))
 
 
@@ -62,5 +62,5 @@ def _parameter(op: str, parts: list[str]) -> Any:
     return tuple(map(int, parts)) if op == "random_bits" else parts[0]
 
 
-def _number(word: str) -> Any:
-    return float(word) if word.lstrip("-") in ("inf", "nan") else ast.literal_eval(word)
+def _number(token: str) -> Any:
+    return float(token) if token.lstrip("-") in ("inf", "nan") else ast.literal_eval(token)

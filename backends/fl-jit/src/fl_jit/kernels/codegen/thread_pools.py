@@ -4,7 +4,7 @@ A *job* is an address of a header of ``HEADER`` fields, followed by a kernel's a
 has two phases, with a function and an item count each. The second phase may be 0 and 0. It begins
 when all of the first is done.
 
-Thread k of n runs items ``count * k // n`` to ``count * (k + 1) // n``. If the field ``TURNED`` is
+Thread k of n runs items ``count * k // n`` to ``count * (k + 1) // n``. If field ``REVERSED`` is
 not 0, functions of the first phase run these items in descending order.
 
 Between a call and its return only machine code runs, without Python.
@@ -21,7 +21,7 @@ from fl_jit.kernels.codegen import compile, target
 #: Fields before the arguments: two functions with their counts, and fields of the pool.
 HEADER = 8
 #: The last of them, which no pool uses.
-TURNED = HEADER - 1
+REVERSED = HEADER - 1
 
 
 class Pool(Protocol):
@@ -49,7 +49,7 @@ define internal void @part(ptr %job, i64 %phase, i64 %number, i64 %threads) {{
   %begin = sdiv i64 %before, %threads
   %end = sdiv i64 %after, %threads
   %any = icmp slt i64 %begin, %end
-  %turned_at = getelementptr i64, ptr %job, i64 {TURNED}
+  %turned_at = getelementptr i64, ptr %job, i64 {REVERSED}
   %turned = load i64, ptr %turned_at
   %is_turned = icmp ne i64 %turned, 0
   %is_first = icmp eq i64 %phase, 0
@@ -215,9 +215,9 @@ class OwnThreads:
         self._init.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint]
         self._semaphore_functions = _addresses(c.sem_wait, c.sem_post)
         self._code = _load(_OWN)
-        one, word = ctypes.c_void_p, ctypes.c_int64
-        self._help = ctypes.CFUNCTYPE(None, one)(self._code.address("help"))
-        self._lead = ctypes.CFUNCTYPE(None, one, word, one, word)(self._code.address("lead"))
+        ptr, i64 = ctypes.c_void_p, ctypes.c_int64
+        self._help = ctypes.CFUNCTYPE(None, ptr)(self._code.address("help"))
+        self._lead = ctypes.CFUNCTYPE(None, ptr, i64, ptr, i64)(self._code.address("lead"))
         self._busy = threading.Lock()
         self._helpers: list[Any] = [None]  # number 0 is the calling thread
         self._listed: Any = None
@@ -230,8 +230,8 @@ class OwnThreads:
         try:
             threads = workers if free else 1
             self._grow(threads)
-            words = ctypes.c_int64.from_address(job + 16)
-            for phase in (0, 1) if words.value else (0,):
+            arguments = ctypes.c_int64.from_address(job + 16)
+            for phase in (0, 1) if arguments.value else (0,):
                 for number in range(1, threads):
                     self._helpers[number][:4] = [job, phase, number, threads]
                 self._lead(self._listed, threads, job, phase)
@@ -240,11 +240,11 @@ class OwnThreads:
                 self._busy.release()
 
     def _semaphore(self) -> int:
-        room = ctypes.create_string_buffer(64)
-        if self._init(ctypes.addressof(room), 0, 0):
+        memory = ctypes.create_string_buffer(64)
+        if self._init(ctypes.addressof(memory), 0, 0):
             raise OSError("the C library has no unnamed semaphores")
-        self._semaphores.append(room)
-        return ctypes.addressof(room)
+        self._semaphores.append(memory)
+        return ctypes.addressof(memory)
 
     def _grow(self, threads: int) -> None:
         if len(self._helpers) >= threads:

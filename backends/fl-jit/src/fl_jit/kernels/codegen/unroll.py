@@ -39,8 +39,10 @@ def has_short_form(program: Program, plan: Schedule) -> bool:
     It avoids the loops and partial results of longer rows. Programs with other reductions do not
     have it: the code would be long, and would compile up to twice as long.
     """
-    made = [program.instructions[i] for each in plan.passes for i in each.reductions]
-    return program.row_axes == 1 and bool(made) and all(one.parameter == "row" for one in made)
+    reductions = [program.instructions[i] for each in plan.passes for i in each.reductions]
+    return (
+        program.row_axes == 1 and bool(reductions) and all(r.parameter == "row" for r in reductions)
+    )
 
 
 def copies(program: Program, plan: Schedule, each: Pass) -> int:

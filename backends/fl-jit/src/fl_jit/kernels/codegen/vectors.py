@@ -75,9 +75,9 @@ class _Splat(ir.Constant):
 
 
 @functools.cache
-def _places(places: tuple[int, ...]) -> IR:
+def _indices(indices: tuple[int, ...]) -> IR:
     """The mask of a shuffle, cached so that its text is written once."""
-    return ir.Constant(ir.VectorType(i32, len(places)), list(places))
+    return ir.Constant(ir.VectorType(i32, len(indices)), list(indices))
 
 
 class Vectors:
@@ -163,9 +163,9 @@ class Vectors:
             total = self.fma(total, x, self.like(x, c))
         return total
 
-    def shuffle(self, x: IR, y: IR, places: list[int]) -> IR:
+    def shuffle(self, x: IR, y: IR, indices: list[int]) -> IR:
         """The elements of the concatenation of ``x`` and ``y`` at ``places``."""
-        return self.b.shuffle_vector(x, y, _places(tuple(places)))
+        return self.b.shuffle_vector(x, y, _indices(tuple(indices)))
 
     def horizontal(self, x: IR, combine: Callable[[IR, IR], IR]) -> IR:
         """All lanes combined, as a scalar, in a tree of fixed shape: halves with halves."""
@@ -179,19 +179,19 @@ class Vectors:
 
     def transposed(self, square: list[IR]) -> list[IR]:
         """The transpose of a square, given as one vector per row."""
-        found, lanes = list(square), range(self.lanes)
+        rows, lanes = list(square), range(self.lanes)
         half = self.lanes // 2
         while half:
             # Swap two quarters of squares of size 2 * ``half``: upper right and lower left.
             low = [i + self.lanes - half if i & half else i for i in lanes]
             high = [i + self.lanes if i & half else i + half for i in lanes]
             for i in [i for i in lanes if not i & half]:
-                pair = found[i], found[i + half]
-                found[i], found[i + half] = self.shuffle(*pair, low), self.shuffle(*pair, high)
+                pair = rows[i], rows[i + half]
+                rows[i], rows[i + half] = self.shuffle(*pair, low), self.shuffle(*pair, high)
             if half > 1:
-                found = [self._fenced(x) for x in found]
+                rows = [self._fenced(x) for x in rows]
             half //= 2
-        return found
+        return rows
 
     def _fenced(self, x: IR) -> IR:
         """The same vector, opaque to LLVM.
@@ -259,22 +259,22 @@ class Vectors:
         """A vector of the elements at ``distances``, in elements, from ``address``."""
         vector = self.of(element)
         name = f"llvm.masked.gather.{mangled(vector)}.v{self.lanes}p0"
-        places = self._places(element, address, distances)
-        zero = self.constant(element, 0)
-        return self.call(name, vector, places, i32(element_bytes(element)), self._all(mask), zero)
+        addresses = self._addresses(element, address, distances)
+        align, zero = i32(element_bytes(element)), self.constant(element, 0)
+        return self.call(name, vector, addresses, align, self._all(mask), zero)
 
     def scatter(self, value: IR, address: IR, distances: IR, mask: IR | None) -> None:
         """The reverse of ``gather``."""
         element = value.type.element
         name = f"llvm.masked.scatter.{mangled(value.type)}.v{self.lanes}p0"
-        places = self._places(element, address, distances)
+        addresses = self._addresses(element, address, distances)
         align = i32(element_bytes(element))
-        self.call(name, ir.VoidType(), value, places, align, self._all(mask))
+        self.call(name, ir.VoidType(), value, addresses, align, self._all(mask))
 
-    def _places(self, element: IR, address: IR, distances: IR) -> IR:
+    def _addresses(self, element: IR, address: IR, distances: IR) -> IR:
         offsets = self.b.mul(distances, self.constant(i64, element_bytes(element)))
-        places = self.b.add(self.splat(self.b.ptrtoint(address, i64)), offsets)
-        return self.b.inttoptr(places, self.of(pointer))
+        addresses = self.b.add(self.splat(self.b.ptrtoint(address, i64)), offsets)
+        return self.b.inttoptr(addresses, self.of(pointer))
 
     def _all(self, mask: IR | None) -> IR:
         return self.constant(i1, 1) if mask is None else mask

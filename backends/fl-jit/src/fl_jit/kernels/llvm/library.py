@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from fl_jit.kernels.autotune import Tuners
+from fl_jit.kernels import autotune, cpu
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen import threads as pools
 from fl_jit.kernels.descriptors import (
@@ -20,7 +20,6 @@ from fl_jit.kernels.layout import Packed, any_layout
 from fl_jit.kernels.library import CAPACITY, Kernel, KernelLibrary, UnsupportedError
 from fl_jit.kernels.llvm import microkernel_registry, reorder, tuning_cache
 from fl_jit.kernels.llvm import tile as tiles
-from fl_jit.kernels.llvm.argument_checks import CheckedKernel
 from fl_jit.kernels.llvm.conv import forward as convolution
 from fl_jit.kernels.llvm.conv_wgrad import wgrad as convolution_weights
 from fl_jit.kernels.llvm.depthwise import forward as depthwise
@@ -39,7 +38,6 @@ _PREPARE_TILED: dict[type, tuning_cache.Prepare] = {
     ConvDataGrad: convolution.prepare,
     ConvWeightGrad: convolution_weights.prepare,
 }
-_PREPARE: dict[type, Prepare] = {Reorder: reorder.prepare}
 #: Depthwise convolutions, and convolutions of small groups.
 _PREPARE_DEPTHWISE: dict[type, Prepare] = {
     Convolution: depthwise.prepare,
@@ -60,22 +58,25 @@ class GeneratedKernels(KernelLibrary):
         # Prepared kernels depend on the number of threads and on the registered micro-kernels.
         threads.register(threads.Pool("generated", lambda count: self.forget(), self._state))
         microkernel_registry.watch(self)
-        self._tuners = Tuners(tuning_cache.about)
 
     def prepare(self, descriptor: OpDescriptor) -> Kernel:
         kind = type(descriptor)
-        if not self.solves(kind):
-            raise UnsupportedError(f"nothing generates {kind.__name__}")
         if is_depthwise(descriptor):
-            kernel = _PREPARE_DEPTHWISE[kind](descriptor)
-        elif isinstance(descriptor, Matmul | Convolution | ConvDataGrad | ConvWeightGrad):
-            kernel = tuning_cache.choose(descriptor, _PREPARE_TILED[kind], self._tuners.current())
-        else:
-            kernel = _PREPARE[kind](descriptor)
-        return CheckedKernel(kernel, descriptor)
+            return _PREPARE_DEPTHWISE[kind](descriptor)
+        if isinstance(descriptor, Matmul | Convolution | ConvDataGrad | ConvWeightGrad):
+            makers = tuning_cache.candidates(descriptor, _PREPARE_TILED[kind])
+            return _tuner().choose(tuning_cache.key(descriptor), makers)
+        if isinstance(descriptor, Reorder):
+            return reorder.prepare(descriptor)
+        raise UnsupportedError(f"nothing generates {kind.__name__}")
 
-    def solves(self, kind: type) -> bool:
-        return kind in _PREPARE or kind in _PREPARE_TILED
+    def tune(self, descriptor: OpDescriptor) -> str:
+        if isinstance(descriptor, Reorder) or is_depthwise(descriptor):
+            return ""
+        makers = tuning_cache.candidates(descriptor, _PREPARE_TILED[type(descriptor)])
+        choice = _tuner().tune(tuning_cache.key(descriptor), makers)
+        self.forget()
+        return "" if choice == tuning_cache.RULE else choice
 
     def prepacked_layout(self, descriptor: Matmul | Convolution) -> Packed | None:
         if isinstance(descriptor, Matmul):
@@ -96,15 +97,16 @@ class GeneratedKernels(KernelLibrary):
         return found
 
     def choices(self) -> str:
-        return self._tuners.current().table()
+        return _tuner().table()
 
     def report(self) -> Mapping[str, str]:
         machine = target.host()
-        large, best = tiles.of_product(machine, *gemm_problem.LARGE), tiles.best(machine)
+        large = tiles.of_product(cpu.host(), *gemm_problem.LARGE)
+        best = tiles.best(machine)
         return {
             "processor": machine.cpu,
             "vectors": f"{machine.vector_bits} bits",
-            "tiles": f"{_words(large)} in products, {_words(best)} in convolutions",
+            "tiles": f"{_tile_text(large)} in products, {_tile_text(best)} in convolutions",
             "micro-kernels of users": str(len(microkernel_registry.registered())),
             "threads": str(pools.limit()),
         }
@@ -114,5 +116,9 @@ class GeneratedKernels(KernelLibrary):
         return f"{pools.limit()} of {pool.name if pool else 'none: serially'}"
 
 
-def _words(tile: tiles.Tile) -> str:
+def _tuner() -> autotune.Tuner:
+    return autotune.tuner(tuning_cache.about())
+
+
+def _tile_text(tile: tiles.Tile) -> str:
     return f"{tile.rows} rows x {tile.vectors} vectors"

@@ -2,7 +2,7 @@
 
     nest = LoopNestBuilder(module, "loop", FIELDS, machine, dtype)
     with nest.loop(nest.begin, nest.end) as item:
-        ... nest.words["rows"] ...
+        ... nest.args["rows"] ...
 
 Sizes, distances in bytes and addresses are fields, so that one nest serves every shape.
 """
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from fl_jit.kernels.codegen import half
+from fl_jit.kernels.codegen.arg_struct import FIELD, ArgStruct
 from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.function import SIGNATURE
 from fl_jit.kernels.codegen.loops import Loops, OuterLoops
@@ -22,14 +23,15 @@ from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import (
     IR,
     Vectors,
+    call,
     element_type,
+    i1,
     i8,
-    i32,
     i64,
     memory_type,
     pointer,
 )
-from fl_jit.kernels.llvm import microkernel, strided_copy
+from fl_jit.kernels.llvm import strided_copy
 from fl_tensor.dtypes import HALF, DType, float32
 
 
@@ -38,28 +40,21 @@ def computed(given: DType) -> DType:
     return float32 if given in HALF else given
 
 
-class Emitter(Loops):
-    """Builder of a function on elements of ``dtype``. Operands have the dtype ``given``: that one,
-    or half precision, which is converted on load and store."""
+def zero(b: IR, address: IR, nbytes: IR) -> None:
+    """Fill memory with zeros."""
+    call(b, "llvm.memset.p0.i64", ir.VoidType(), address, i8(0), nbytes, i1(0))
+
+
+class FunctionBuilder(Loops):
+    """Builder of a function of addresses, sizes and distances in bytes."""
 
     #: Argument fields by name, if the function has any.
-    words: Mapping[str, IR]
+    args: Mapping[str, IR]
 
-    def __init__(
-        self, function: IR, machine: Target, dtype: DType, given: DType | None = None
-    ) -> None:
+    def __init__(self, function: IR) -> None:
         function.attributes.add("nounwind")
         self.function = function
-        self.machine = machine
-        self.dtype = dtype
         self.b = Builder(function.append_basic_block("entry"))
-        self.of = Vectors(self.b, machine, machine.lanes(dtype.itemsize))
-        self.element = element_type(dtype)
-        #: Bytes of an element, and of a vector.
-        self.itemsize = dtype.itemsize
-        self.wide = self.of.lanes * dtype.itemsize
-        self.given = given or dtype
-        self.one = Vectors(self.b, machine, 1)
 
     def at(self, address: IR, distance: IR | int) -> IR:
         """The address ``distance`` bytes after ``address``."""
@@ -67,44 +62,18 @@ class Emitter(Loops):
             distance = i64(distance)
         return self.b.gep(address, [distance], source_etype=i8)
 
-    def address(self, word: IR) -> IR:
+    def address(self, field: IR) -> IR:
         """A field as an address."""
-        return self.b.inttoptr(word, pointer)
+        return self.b.inttoptr(field, pointer)
 
     def entry(self, table: IR, index: IR) -> IR:
         """An element of a table of int64."""
         at = self.b.gep(table, [index], source_etype=i64)
-        return self.b.load(at, typ=i64, align=8)
+        return self.b.load(at, typ=i64, align=FIELD)
 
-    def named(self, block: IR, names: Sequence[str]) -> Mapping[str, IR]:
-        """The fields of a block by name. Each field that is used is read once, at the beginning of
-        the function."""
-        return _Named(self, block, names)
-
-    def read(self, address: IR, mask: IR | None = None) -> IR:
-        """Load a vector of an operand's elements."""
-        found = self.of.load(memory_type(self.given), address, mask)
-        return half.widen(self.of, self.given, found) if self.given in HALF else found
-
-    def write(self, vector: IR, address: IR, mask: IR | None = None) -> None:
-        """Store a vector of an operand's elements."""
-        if self.given in HALF:
-            vector = half.narrow_sums(self.of, self.given, vector)
-        self.of.store(vector, address, mask)
-
-    def read_one(self, address: IR) -> IR:
-        """Load an element of an operand."""
-        found = self.one.load(memory_type(self.given), address)
-        if self.given in HALF:
-            found = half.widen(self.one, self.given, found)
-        return self.b.extract_element(found, i32(0))
-
-    def write_one(self, number: IR, address: IR) -> None:
-        """Store an element of an operand."""
-        vector = self.one.splat(number)
-        if self.given in HALF:
-            vector = half.narrow(self.one, self.given, vector)
-        self.one.store(vector, address)
+    def is_set(self, name: str) -> IR:
+        """Whether an argument field is not 0."""
+        return self.b.icmp_signed("!=", self.args[name], i64(0))
 
     @contextmanager
     def when(self, condition: IR) -> Iterator[None]:
@@ -130,48 +99,69 @@ class Emitter(Loops):
         begin = b.sdiv(b.mul(number, total), of)
         return begin, b.sdiv(b.mul(b.add(number, i64(1)), total), of)
 
-    def call(self, word: IR, signature: IR, *arguments: IR) -> None:
-        """Call the function at the address ``word``."""
-        self.b.call_at(self.b.inttoptr(word, pointer), signature, arguments)
+    def call(self, function: IR, signature: IR, *arguments: IR) -> None:
+        """Call the function whose address is the int64 ``function``."""
+        self.b.call_at(self.address(function), signature, arguments)
 
     def move(
-        self, word: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR
+        self, name: str, to: Sequence[IR], source: Sequence[IR], rows: IR, columns: IR
     ) -> None:
-        """Copy rows and columns by a function of ``strided_copy.py``. ``to`` and ``source`` are an
-        address, a row stride and a column stride."""
+        """Copy rows and columns by the function of ``strided_copy.py`` whose address is the field
+        ``name``. ``to`` and ``source`` are an address, a row stride and a column stride."""
         arguments = (self.address(to[0]), *to[1:], self.address(source[0]), *source[1:])
-        self.call(self.words[word], strided_copy.SIGNATURE, *arguments, rows, columns)
+        self.call(self.args[name], strided_copy.SIGNATURE, *arguments, rows, columns)
 
 
-class _Named(dict[str, IR]):
-    def __init__(self, function: Emitter, block: IR, names: Sequence[str]) -> None:
-        super().__init__()
-        self._function, self._block = function, block
-        self._index = {name: i for i, name in enumerate(names)}
+class Emitter(FunctionBuilder):
+    """Builder of a function on elements of ``dtype``. Operands have the dtype ``given``: that one,
+    or half precision, which is converted on load and store."""
 
-    def __missing__(self, name: str) -> IR:
-        with self._function.b.goto_entry_block():
-            self[name] = self._function.entry(self._block, i64(self._index[name]))
-        return self[name]
+    def __init__(
+        self, function: IR, machine: Target, dtype: DType, given: DType | None = None
+    ) -> None:
+        super().__init__(function)
+        self.machine = machine
+        self.dtype = dtype
+        self.of = Vectors(self.b, machine, machine.lanes(dtype.itemsize))
+        self.element = element_type(dtype)
+        #: Bytes of an element, and of a vector.
+        self.itemsize = dtype.itemsize
+        self.wide = self.of.lanes * dtype.itemsize
+        self.given = given or dtype
+        self.one = Vectors(self.b, machine, 1)
+
+    def read(self, address: IR, mask: IR | None = None) -> IR:
+        """Load a vector of an operand's elements."""
+        found = self.of.load(memory_type(self.given), address, mask)
+        return half.widen(self.of, self.given, found) if self.given in HALF else found
+
+    def write(self, vector: IR, address: IR, mask: IR | None = None) -> None:
+        """Store a vector of an operand's elements."""
+        if self.given in HALF:
+            vector = half.narrow_sums(self.of, self.given, vector)
+        self.of.store(vector, address, mask)
+
+    def write_one(self, number: IR, address: IR) -> None:
+        """Store an element of an operand."""
+        vector = self.one.splat(number)
+        if self.given in HALF:
+            vector = half.narrow(self.one, self.given, vector)
+        self.one.store(vector, address)
 
 
 class LoopNestBuilder(OuterLoops, Emitter):
-    """Builder of ``name(arguments, first item, last item + 1, worker)``; ``words`` has the names of
-    the argument fields."""
+    """Builder of ``name(arguments, first item, last item + 1, worker)`` with the argument fields
+    ``fields``."""
 
     def __init__(
         self,
         module: IR,
         name: str,
-        words: Sequence[str],
+        fields: ArgStruct,
         machine: Target,
         dtype: DType,
         given: DType | None = None,
     ) -> None:
         super().__init__(ir.Function(module, SIGNATURE, name), machine, dtype, given)
         self.arguments, self.begin, self.end, self.worker = self.function.args
-        self.words = self.named(self.arguments, words)
-
-    def micro(self, word: IR, *arguments: IR) -> None:
-        """Call the micro-kernel at the address ``word``."""
-        self.call(word, microkernel.SIGNATURE, *arguments)
+        self.args = fields.fields(self.b, self.arguments)

@@ -61,6 +61,8 @@ from fl_jit.kernels.codegen.half import narrow_sums
 from fl_jit.kernels.codegen.loops import Loops
 from fl_jit.kernels.codegen.target import AVX512, Target
 from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, i8, i32, i64, pointer
+from fl_jit.kernels.cpu import LINE
+from fl_jit.kernels.llvm import prefetch_policy
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import DType, bfloat16
 
@@ -77,18 +79,11 @@ _STEPS_OF_LONG, _MANY = 4, 27
 #: Rows of A per address register. With p and 3p in registers, an address operand reaches a + p, a +
 #: 2p and a + 3p, so 14 rows take 6 registers.
 _REACH = 4
-#: Prefetch distance of B in rows. A packed B needs 400 cycles, where a tile uses a row every 12 to
-#: 14 cycles. From beyond L2 a row would come too late; from L2 it is no slower. Rows of a B in
-#: place are in other pages, which no hardware prefetcher follows. Their distance is short, as those
-#: after the last row are not needed. GEMMs with operands in L2 are 3 to 8 % faster.
-_PREFETCH_DISTANCE = {"packed": 32, "rows": 8}
 SIGNATURE = ir.FunctionType(
     ir.VoidType(), [i64, pointer, i64, pointer, i64, pointer, i64, pointer, i64, i64, i64]
 )
 #: The same for a ``prefetch`` kernel.
 SIGNATURE_PREFETCH = ir.FunctionType(ir.VoidType(), [*SIGNATURE.args, pointer, i64])
-#: Bytes of a cache line.
-LINE = 64
 
 
 class MicroKernel(NamedTuple):
@@ -153,12 +148,10 @@ class _Micro(Loops):
         )
         row_bytes = self.vectors * self.of.lanes * self.itemsize
         self.b_pitch = i64(row_bytes) if kernel.b == "packed" else b_pitch
-        self.passes = kernel.streams and not (kernel.masked or kernel.narrow)
-        # Prefetches only where loads are fewer than multiply-adds anyway, so that loads are not the
-        # bottleneck.
-        has_time = self.rows + 2 * self.vectors <= len(self.tiles)
-        self.asked = range(0, row_bytes if has_time else 0, LINE)
-        prefetch = _PREFETCH_DISTANCE[kernel.b]
+        self.can_stream = kernel.streams and not (kernel.masked or kernel.narrow)
+        prefetches_b = prefetch_policy.microkernel_prefetches_b(kernel.tile)
+        self.prefetched_bytes = range(0, row_bytes if prefetches_b else 0, LINE)
+        prefetch = prefetch_policy.MICROKERNEL_ROWS[kernel.b]
         self.prefetch = (
             i64(prefetch * row_bytes)
             if kernel.b == "packed"
@@ -176,29 +169,29 @@ class _Micro(Loops):
         self.accumulators = {tile: self.variable(self.vector) for tile in self.tiles}
         self.in_b, self.prefetch_target = self.variable(pointer), self.variable(pointer)
         if kernel.prefetch:
-            prefetch_target, self.soon_pitch = function.args[11:]
+            prefetch_target, self.prefetch_pitch = function.args[11:]
             self.b.store(prefetch_target, self.prefetch_target)
         groups = range(0, self.rows, _REACH) if kernel.a == "rows" else (0,)
         multiples = [self.opaque(self.b.mul(self.a_pitch, i64(i))) for i in (1, 3)]
         self.within = [i64(0), multiples[0], self.b.shl(multiples[0], i64(1)), multiples[1]]
         self.in_a = {i: self.variable(pointer) for i in groups}
-        self._ask_for_c(c, c_pitch, flags, row_bytes // (2 if kernel.narrow else 1))
-        self._add_up(taps, tap_offsets, a, b)
+        self._prefetch_c(c, c_pitch, flags, row_bytes // (2 if kernel.narrow else 1))
+        self._accumulate(taps, tap_offsets, a, b)
         self.c = [self._at(c, self.b.mul(c_pitch, i64(i))) for i in range(self.rows)]
         self._write(flags)
         self.b.ret_void()
 
-    def _ask_for_c(self, c: IR, c_pitch: IR, flags: IR, nbytes: int) -> None:
+    def _prefetch_c(self, c: IR, c_pitch: IR, flags: IR, nbytes: int) -> None:
         """Prefetch C during the accumulation, unless it is written by non-temporal stores."""
         rows = i64(self.rows)
-        if self.passes:
+        if self.can_stream:
             rows = self.b.select(self._has(flags, STREAM), i64(0), rows)
         with self.loop(i64(0), rows) as i:
             row = self._at(c, self.b.mul(c_pitch, self.opaque(i)))
             for byte in range(0, nbytes, LINE):
                 self._prefetch(self._at(row, i64(byte)))
 
-    def _add_up(self, taps: IR, tap_offsets: IR, a: IR, b: IR) -> None:
+    def _accumulate(self, taps: IR, tap_offsets: IR, a: IR, b: IR) -> None:
         build = self.b
         for tile in self.tiles:
             build.store(self.of.constant(self.element, 0), self.accumulators[tile])
@@ -226,7 +219,7 @@ class _Micro(Loops):
         in_b = self._stepped(self.in_b)
         in_a = {i: self._stepped(variable) for i, variable in self.in_a.items()}
         for step in range(count):
-            for byte in self.asked:
+            for byte in self.prefetched_bytes:
                 self._prefetch(self._at(self._at(in_b, self.prefetch), i64(byte)), write=False)
             masks = self.masks if self.kernel.b == "rows" else [None] * self.vectors
             row = [of.load(self.read, self._vector(in_b, j), masks[j]) for j in range(self.vectors)]
@@ -256,7 +249,7 @@ class _Micro(Loops):
         row-major A the rows are those with an address register of their own; others would need the
         instruction again.
         """
-        loads = self.rows + self.vectors + len(self.asked) + self.kernel.prefetch
+        loads = self.rows + self.vectors + len(self.prefetched_bytes) + self.kernel.prefetch
         count = (len(self.tiles) - loads) // max(self.vectors - 1, 1)
         if self.is_long:
             return set(range(0, self.rows, _REACH)[: max(count, 0)])
@@ -274,7 +267,7 @@ class _Micro(Loops):
             prefetch_target = self._stepped(self.prefetch_target)
             for _ in range(steps):
                 self.of.prefetch(prefetch_target, 2)
-                prefetch_target = self._at(prefetch_target, self.soon_pitch)
+                prefetch_target = self._at(prefetch_target, self.prefetch_pitch)
             self.b.store(prefetch_target, self.prefetch_target)
 
     def _stepped(self, variable: IR) -> IR:
@@ -298,11 +291,11 @@ class _Micro(Loops):
             for (i, j), total in accumulators.items():
                 place = self._at(self.c[i], i64(j * self.of.lanes * bfloat16.itemsize))
                 self.of.store(narrow_sums(self.of, bfloat16, total), place, self.masks[j])
-        elif self.passes:
-            with build.if_else(self._has(flags, STREAM)) as (streaming, keeping):
+        elif self.can_stream:
+            with build.if_else(self._has(flags, STREAM)) as (streaming, storing):
                 with streaming:
                     self._store(accumulators, streams=True)
-                with keeping:
+                with storing:
                     self._store(accumulators)
         elif kernel.streams:
             self._store(accumulators)

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.library import KernelLibrary
-from fl_jit.kernels.llvm import FOLDER, amx, microkernel
+from fl_jit.kernels.llvm import FOLDER, microkernel
 from fl_jit.kernels.llvm.microkernel import MicroKernel
 from fl_jit.kernels.registration import Registration, attempt, function
 from fl_tensor.errors import ArgumentError
@@ -86,7 +86,7 @@ def _made(
     kernel: MicroKernel, machine: Target, makers: tuple[KernelFactory, ...]
 ) -> tuple[object, int]:
     # From a factory; 0 if all of them return None.
-    for maker in (*makers, amx.maker):
+    for maker in makers:
         code = attempt(f"micro-kernel {_name(kernel)}", _loaded, maker, kernel, machine)
         if code is not None:
             return code, code.address("micro")
@@ -109,8 +109,8 @@ def _loaded(maker: KernelFactory, kernel: MicroKernel, machine: Target) -> compi
 
 def _name(kernel: MicroKernel) -> str:
     (rows, vectors), flags = kernel.tile, [name for name in _FLAGS if getattr(kernel, name)]
-    lies = kernel.a, kernel.b
-    return "_".join(["micro", str(kernel.dtype), f"{rows}x{vectors}", *lies, *flags])
+    layouts = kernel.a, kernel.b
+    return "_".join(["micro", str(kernel.dtype), f"{rows}x{vectors}", *layouts, *flags])
 
 
 _FLAGS = "masked", "narrow", "prefetch", "streams"

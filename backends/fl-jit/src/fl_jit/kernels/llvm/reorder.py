@@ -16,19 +16,20 @@ from fl_jit.kernels.descriptors import Reorder
 from fl_jit.kernels.layout import Layout, Packed, Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
 from fl_jit.kernels.llvm.conv import panels
-from fl_jit.kernels.llvm.gemm import gemm_problem, packing, unpacking
+from fl_jit.kernels.llvm.gemm import gemm_problem, packing
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_tensor.dtypes import bfloat16, float32
 
 _PACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.PACK.args))
-_UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(unpacking.UNPACK.args))
+_UNPACK = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(packing.UNPACK.args))
 
 
 def prepare(descriptor: Reorder) -> Kernel:
     """A kernel between a strided layout and a layout that kernels of this library chose. Raises
     UnsupportedError for other layouts."""
     x, out = descriptor.x, descriptor.out
-    if any(isinstance(p, Packed) and isinstance(p.opaque, panels.Folded) for p in (x, out)):
+    opaque = [each.opaque for each in (x, out) if isinstance(each, Packed)]
+    if any(isinstance(each, panels.PrepackedLayout) for each in opaque):
         return panels.reorder(descriptor)
     if isinstance(x, Layout) and isinstance(out, Packed):
         return _Reorder(descriptor, x, out, packs=True)
@@ -38,8 +39,6 @@ def prepare(descriptor: Reorder) -> Kernel:
 
 
 class _Reorder:
-    workspace = 0
-
     def __init__(self, descriptor: Reorder, plain: Layout, packed: Packed, packs: bool) -> None:
         if plain.strides is None or plain.shape != packed.shape:
             raise UnsupportedError(f"{plain} as {packed!r}")
@@ -53,10 +52,13 @@ class _Reorder:
         # Calls, and the indices of the two arguments that are relative to the operands' addresses.
         if packs:
             item = plain.dtype.itemsize
-            down, along = plain.strides[-2:]
-            kind, dtype = packing.kind_of(down * item, along * item, plain.dtype), plain.dtype
-            if pairs and plain.dtype is bfloat16 and kind != "strided":
-                kind, dtype = ("pairs", dtype) if kind == "rows" else ("columns", float32)
+            row_stride, column_stride = plain.strides[-2:]
+            kind, dtype = (
+                packing.kind_of(row_stride * item, column_stride * item, plain.dtype),
+                plain.dtype,
+            )
+            if pairs and plain.dtype is bfloat16 and kind != "single":
+                kind, dtype = ("pairs", dtype) if kind == "straight" else ("transposed", float32)
             elif pairs:
                 raise UnsupportedError(f"{plain} as pairs: neither rows nor columns are contiguous")
             self._function = _PACK(packing.pack(kind, dtype))
@@ -66,7 +68,7 @@ class _Reorder:
                 for at, place, strides, rows, columns, width, _ in _blocks(plain, packed)
             ]
         else:
-            self._function = _UNPACK(unpacking.unpack(plain.dtype))
+            self._function = _UNPACK(packing.unpack(plain.dtype))
             self._source, self._to = 0, 4
             self._calls = [
                 (place, pitch, rows, columns, at, *strides, 0)
@@ -109,9 +111,9 @@ def _blocks(plain: Layout, packed: Packed) -> Iterator[_Part]:
     *batch, k, n = plain.shape
     _, depth, width = packed.opaque
     item, wide = plain.dtype.itemsize, max(packed.dtype.itemsize, 4)
-    *steps, down, along = (stride * item for stride in plain.strides)
+    *steps, row_stride, column_stride = (stride * item for stride in plain.strides)
     if packed.dtype is bfloat16:
-        k, down = k // 2, 2 * down
+        k, row_stride = k // 2, 2 * row_stride
     row = packed.nbytes // max(math.prod(batch) * k, 1)  # bytes, with padding
     if 0 in plain.shape:
         return
@@ -120,7 +122,15 @@ def _blocks(plain: Layout, packed: Packed) -> Iterator[_Part]:
         for k0 in range(0, k, depth):
             rows = min(depth, k - k0)
             start = (number * k + k0) * row
-            yield _Part(at + k0 * down, start, (down, along), rows, n, width, row % (width * wide))
+            yield _Part(
+                at + k0 * row_stride,
+                start,
+                (row_stride, column_stride),
+                rows,
+                n,
+                width,
+                row % (width * wide),
+            )
 
 
 def _panels(plain: Layout, packed: Packed) -> Iterator[_Part]:

@@ -36,7 +36,6 @@ from fl_tensor.dtypes import HALF, DType, int16, int32
 SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, pointer, i64, i64, i64, i64])
 #: Vectors per iteration of the loops that copy rows.
 _TURN = 4
-KINDS = ("straight", "transposed", "single", "pairs", "abreast", "apart")
 
 
 def kind(target_row: int, target_column: int, source_row: int, source_column: int) -> str:
@@ -59,7 +58,7 @@ class Move(NamedTuple):
     @property
     def name(self) -> str:
         """Name of the function."""
-        prefetch = f"_ahead_{self.prefetch}" * bool(self.prefetch)
+        prefetch = f"_prefetch_{self.prefetch}" * bool(self.prefetch)
         return f"{self.kind}_{self.source}_{self.result}{prefetch}"
 
 
@@ -90,15 +89,113 @@ def assembly(moves: Iterable[Move], machine: Target) -> str:
     return str(module)
 
 
-class _Move(OuterLoops):
-    def __init__(self, function: IR, move: Move, machine: Target) -> None:
+class CopyBuilder(OuterLoops):
+    """Builder of a function that copies elements of the dtype ``source`` to elements of ``result``:
+    the same dtype, half precision and float32, or int16 and int32. A vector has ``lanes``."""
+
+    def __init__(
+        self, function: IR, machine: Target, source: DType, result: DType, lanes: int
+    ) -> None:
         function.attributes.add("nounwind")
+        self.function = function
         self.b = Builder(function.append_basic_block("entry"))
-        which, source, result, self.prefetch = move
         self.dtypes = source, result
+        self.lanes = lanes
+        self.of = Vectors(self.b, machine, lanes)
+
+    def at(self, address: IR, distance: IR) -> IR:
+        """The address ``distance`` bytes after ``address``."""
+        return self.b.gep(address, [distance], source_etype=i8)
+
+    def load(self, address: IR, mask: IR | None = None) -> IR:
+        """A vector of elements of the source, in the dtype in which they are computed."""
+        return self.widened(
+            self.dtypes[0], self.of.load(memory_type(self.dtypes[0]), address, mask)
+        )
+
+    def widened(self, dtype: DType, vector: IR) -> IR:
+        """A vector of elements of ``dtype`` in the dtype in which they are computed."""
+        if self.dtypes == (int16, int32):
+            return self.b.zext(vector, self.of.of(i32))
+        return half.widen(self.of, dtype, vector) if dtype in HALF else vector
+
+    def narrowed(self, vector: IR) -> IR:
+        """A vector of computed elements in the dtype of the result."""
+        dtype = self.dtypes[1]
+        return half.narrow_sums(self.of, dtype, vector) if dtype in HALF else vector
+
+    def store(self, vector: IR, address: IR, mask: IR | None = None) -> None:
+        """Store computed elements in the dtype of the result."""
+        self.of.store(self.narrowed(vector), address, mask)
+
+    def pairs_of(self, address: IR, distance: IR, mask: IR | None = None) -> IR:
+        """A vector of pairs: elements of 16 bits, and those ``distance`` further."""
+        b, of = self.b, self.of
+        halves = [of.load(i16, at, mask) for at in (address, self.at(address, distance))]
+        first, second = (b.zext(half, of.of(i32)) for half in halves)
+        return b.or_(first, b.shl(second, of.constant(i32, 16)))
+
+    def square_memory(self) -> None:
+        """Reserve the scratch memory of ``transpose_square``."""
+        self._square = self.room(self.of.of(i64), self.lanes)
+
+    def transpose_square(
+        self, source: tuple[IR, IR], target: tuple[IR, IR], rows: IR, columns: IR, padded: bool
+    ) -> None:
+        """Load columns as vectors and store them as rows, at most ``lanes`` of each. ``source`` and
+        ``target`` are an address and the distance of columns or rows.
+
+        A partial square at the edge is copied to a scratch square, transposed there, and copied to
+        its destination; if ``padded``, with zeros up to a whole vector. LLVM compiles a
+        transposition slowly, so the code has only one."""
+        b, of, lanes = self.b, self.of, self.lanes
+        (first, source_pitch), (goal, target_pitch) = source, target
+        (source_type, source_bytes), (result_type, result_bytes) = (
+            (memory_type(dtype), lanes * dtype.itemsize) for dtype in self.dtypes
+        )
+        is_part = b.icmp_signed("<", self.minimum(rows, columns), i64(lanes))
+        with b.if_then(is_part), self.loop(i64(0), i64(lanes) if padded else columns) as c:
+            mask = of.first(rows)
+            if padded:
+                mask = b.and_(mask, of.splat(b.icmp_signed("<", c, columns)))
+            found = of.load(source_type, self._row(first, c, source_pitch), mask)
+            of.store(found, self._row(self._square, c, source_bytes))
+        read, read_pitch, written, written_pitch = (
+            b.select(is_part, of_part, other)
+            for of_part, other in (
+                (self._square, first),
+                (i64(source_bytes), source_pitch),
+                (self._square, goal),
+                (i64(result_bytes), target_pitch),
+            )
+        )
+        sources = self._rows(read, read_pitch)
+        square = [self.load(next(sources)) for _ in range(lanes)]
+        targets = self._rows(written, written_pitch)
+        for vector in of.transposed(square):
+            self.store(vector, next(targets))
+        with b.if_then(is_part), self.loop(i64(0), rows) as r:
+            found = of.load(result_type, self._row(self._square, r, result_bytes))
+            mask = None if padded else of.first(columns)
+            of.store(found, self._row(goal, r, target_pitch), mask)
+
+    def _rows(self, address: IR, pitch: IR) -> Iterator[IR]:
+        """Addresses with a distance of ``pitch``, in sequence."""
+        while True:
+            yield address
+            address = self.at(address, pitch)
+
+    def _row(self, address: IR, index: IR, pitch: IR | int) -> IR:
+        pitch = i64(pitch) if isinstance(pitch, int) else pitch
+        return self.at(address, self.b.mul(index, pitch))
+
+
+class _Move(CopyBuilder):
+    def __init__(self, function: IR, move: Move, machine: Target) -> None:
+        which, source, result, self.prefetch = move
         one = which in ("single", "pairs", "apart")
         lanes = 1 if one else machine.lanes(max(source.itemsize, result.itemsize))
-        self.of = Vectors(self.b, machine, lanes)
+        super().__init__(function, machine, source, result, lanes)
         self.target, self.target_row, self.target_column = function.args[:3]
         self.source, self.source_row, self.source_column = function.args[3:6]
         self.rows, self.columns = function.args[6:]
@@ -113,21 +210,21 @@ class _Move(OuterLoops):
 
         def copy(column: IR, count: int, mask: IR | None = None) -> None:
             source, target = (
-                self._at(row, column, size)
+                self._row(row, column, size)
                 for row, size in zip((from_row, to_row), sizes, strict=True)
             )
             vectors = range(count)
-            found = [self._load(self._near(source, lanes * v * sizes[0]), mask) for v in vectors]
+            found = [self.load(self._near(source, lanes * v * sizes[0]), mask) for v in vectors]
             for v, vector in zip(vectors, found, strict=True):
-                self._store(vector, self._near(target, lanes * v * sizes[1]), mask)
+                self.store(vector, self._near(target, lanes * v * sizes[1]), mask)
 
         narrow = b.icmp_signed("<=", self.columns, i64(lanes))
         with b.if_then(narrow):
             self._vectors()
         rows = b.select(narrow, i64(0), self.rows)
         with self.loop(i64(0), rows) as row:
-            from_row = self._at(self.source, row, self.source_row)
-            to_row = self._at(self.target, row, self.target_row)
+            from_row = self._row(self.source, row, self.source_row)
+            to_row = self._row(self.target, row, self.target_row)
             self._prefetch_line(from_row)
             with self.loop(i64(0), many, lanes * _TURN) as column:
                 copy(column, _TURN)
@@ -142,14 +239,14 @@ class _Move(OuterLoops):
         turns = b.and_(self.rows, i64(-_TURN))
         for low, high, step in ((i64(0), turns, _TURN), (turns, self.rows, 1)):
             with self.loop(low, high, step) as row:
-                sources = self._rows(self._at(self.source, row, self.source_row), self.source_row)
+                sources = self._rows(self._row(self.source, row, self.source_row), self.source_row)
                 found = []
                 for place in itertools.islice(sources, step):
-                    found.append(self._load(place, mask))
+                    found.append(self.load(place, mask))
                     self._prefetch_line(place)
-                targets = self._rows(self._at(self.target, row, self.target_row), self.target_row)
+                targets = self._rows(self._row(self.target, row, self.target_row), self.target_row)
                 for vector in found:
-                    self._store(vector, next(targets), mask)
+                    self.store(vector, next(targets), mask)
 
     def _prefetch_line(self, row: IR) -> None:
         # Every cache line of ``prefetch`` bytes.
@@ -157,122 +254,65 @@ class _Move(OuterLoops):
             self.of.prefetch(self._near(row, byte), 2)
 
     def _transposed(self) -> None:
-        lanes = self.of.lanes
-        self.square = self.room(self.of.of(i64), lanes)
+        b, lanes = self.b, self.lanes
+        source_bytes, result_bytes = (dtype.itemsize for dtype in self.dtypes)
+        self.square_memory()
         with (
             self.loop(i64(0), self.columns, lanes) as column,
             self.loop(i64(0), self.rows, lanes) as row,
         ):
-            self._square(row, column)
-
-    def _square(self, row: IR, column: IR) -> None:
-        """Copy a square of as many rows and columns as there are lanes. A partial square at the
-        edge is copied to a scratch square, transposed there, and copied to its destination. LLVM
-        compiles a transposition slowly, so the code has only one."""
-        b, lanes = self.b, self.of.lanes
-        rows, columns = (
-            self.minimum(b.sub(count, first), i64(lanes))
-            for count, first in ((self.rows, row), (self.columns, column))
-        )
-        is_part = b.icmp_signed("<", self.minimum(rows, columns), i64(lanes))
-        (source, given), (target, taken) = (
-            (memory_type(dtype), dtype.itemsize) for dtype in self.dtypes
-        )
-        first = self._at(self._at(self.source, row, given), column, self.source_column)
-        goal = self._at(self._at(self.target, row, self.target_row), column, taken)
-        with b.if_then(is_part), self.loop(i64(0), columns) as c:
-            found = self.of.load(
-                source, self._at(first, c, self.source_column), self.of.first(rows)
+            rows, columns = (
+                self.minimum(b.sub(count, first), i64(lanes))
+                for count, first in ((self.rows, row), (self.columns, column))
             )
-            self.of.store(found, self._at(self.square, c, lanes * given))
-        read, read_pitch, written, written_pitch = (
-            b.select(is_part, of_part, other)
-            for of_part, other in (
-                (self.square, first),
-                (i64(lanes * given), self.source_column),
-                (self.square, goal),
-                (i64(lanes * taken), self.target_row),
+            source = self._row(
+                self._row(self.source, row, source_bytes), column, self.source_column
             )
-        )
-        sources = self._rows(read, read_pitch)
-        square = [self._load(next(sources)) for _ in range(lanes)]
-        targets = self._rows(written, written_pitch)
-        for vector in self.of.transposed(square):
-            self._store(vector, next(targets))
-        with b.if_then(is_part), self.loop(i64(0), rows) as r:
-            found = self.of.load(target, self._at(self.square, r, lanes * taken))
-            self.of.store(found, self._at(goal, r, self.target_row), self.of.first(columns))
+            target = self._row(self._row(self.target, row, self.target_row), column, result_bytes)
+            sides = (source, self.source_column), (target, self.target_row)
+            self.transpose_square(*sides, rows, columns, padded=False)
 
     def _single(self) -> None:
         with self.loop(i64(0), self.rows) as row:
-            source = self._at(self.source, row, self.source_row)
-            target = self._at(self.target, row, self.target_row)
+            source = self._row(self.source, row, self.source_row)
+            target = self._row(self.target, row, self.target_row)
             with self.loop(i64(0), self.columns) as column:
-                found = self._load(self._at(source, column, self.source_column))
-                self._store(found, self._at(target, column, self.target_column))
+                found = self.load(self._row(source, column, self.source_column))
+                self.store(found, self._row(target, column, self.target_column))
 
     def _pairs(self) -> None:
-        b = self.b
-        other = b.sdiv(self.source_row, i64(2))
+        other = self.b.sdiv(self.source_row, i64(2))
         with self.loop(i64(0), self.rows) as row:
-            source = self._at(self.source, row, self.source_row)
-            target = self._at(self.target, row, self.target_row)
+            source = self._row(self.source, row, self.source_row)
+            target = self._row(self.target, row, self.target_row)
             with self.loop(i64(0), self.columns) as column:
-                low = self._at(source, column, self.source_column)
-                halves = [b.load(at, typ=i16) for at in (low, self._at(low, i64(1), other))]
-                first, second = (b.zext(half, i32) for half in halves)
-                pair = b.or_(first, b.shl(second, i32(16)))
-                b.store(pair, self._at(target, column, self.target_column))
+                pair = self.pairs_of(self._row(source, column, self.source_column), other)
+                self.of.store(pair, self._row(target, column, self.target_column))
 
     def _abreast(self) -> None:
-        b, of = self.b, self.of
+        b, lanes = self.b, self.lanes
         other = b.sdiv(self.source_row, i64(2))
         with (
             self.loop(i64(0), self.rows) as row,
-            self.loop(i64(0), self.columns, of.lanes) as column,
+            self.loop(i64(0), self.columns, lanes) as column,
         ):
-            mask = of.first(b.sub(self.columns, column))
-            low = self._at(self._at(self.source, row, self.source_row), column, 2)
-            halves = [of.load(i16, at, mask) for at in (low, self._at(low, i64(1), other))]
-            first, second = (b.zext(half, of.of(i32)) for half in halves)
-            pair = b.or_(first, b.shl(second, of.constant(i32, 16)))
-            to = self._at(self._at(self.target, row, self.target_row), column, 4)
-            of.store(pair, to, mask)
+            mask = self.of.first(b.sub(self.columns, column))
+            source = self._row(self._row(self.source, row, self.source_row), column, 2)
+            target = self._row(self._row(self.target, row, self.target_row), column, 4)
+            self.of.store(self.pairs_of(source, other, mask), target, mask)
 
     def _apart(self) -> None:
         b = self.b
         other = b.sdiv(self.target_row, i64(2))
         with self.loop(i64(0), self.rows) as row:
-            source = self._at(self.source, row, self.source_row)
-            target = self._at(self.target, row, self.target_row)
+            source = self._row(self.source, row, self.source_row)
+            target = self._row(self.target, row, self.target_row)
             with self.loop(i64(0), self.columns) as column:
-                pair = b.load(self._at(source, column, self.source_column), typ=i32)
-                low = self._at(target, column, self.target_column)
+                pair = b.load(self._row(source, column, self.source_column), typ=i32)
+                low = self._row(target, column, self.target_column)
                 b.store(b.trunc(pair, i16), low)
-                b.store(b.trunc(b.lshr(pair, i32(16)), i16), self._at(low, i64(1), other))
-
-    def _rows(self, address: IR, pitch: IR) -> Iterator[IR]:
-        """Addresses with a distance of ``pitch``, in sequence."""
-        while True:
-            yield address
-            address = self.b.gep(address, [pitch], source_etype=i8)
+                b.store(b.trunc(b.lshr(pair, i32(16)), i16), self._row(low, i64(1), other))
 
     def _near(self, address: IR, nbytes: int) -> IR:
         """A constant distance further, which is part of an instruction."""
-        return self.b.gep(address, [i64(nbytes)], source_etype=i8) if nbytes else address
-
-    def _at(self, address: IR, index: IR, pitch: IR | int) -> IR:
-        pitch = i64(pitch) if isinstance(pitch, int) else pitch
-        return self.b.gep(address, [self.b.mul(index, pitch)], source_etype=i8)
-
-    def _load(self, address: IR, mask: IR | None = None) -> IR:
-        dtype = self.dtypes[0]
-        found = self.of.load(memory_type(dtype), address, mask)
-        if self.dtypes == (int16, int32):
-            return self.b.zext(found, self.of.of(i32))
-        return half.widen(self.of, dtype, found) if dtype in HALF else found
-
-    def _store(self, vector: IR, address: IR, mask: IR | None = None) -> None:
-        dtype = self.dtypes[1]
-        found = half.narrow_sums(self.of, dtype, vector) if dtype in HALF else vector
-        self.of.store(found, address, mask)
+        return self.at(address, i64(nbytes)) if nbytes else address

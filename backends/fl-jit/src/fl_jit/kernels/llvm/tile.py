@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fl_jit.kernels.codegen import target
-from fl_jit.kernels.codegen.target import AVX512, Target
-from fl_jit.kernels.llvm import caches
+from fl_jit.kernels.codegen.target import Target
+from fl_jit.kernels.cpu import CpuContext
 
 
 class Tile(NamedTuple):
@@ -35,7 +34,7 @@ class Tile(NamedTuple):
 
 def best(machine: Target) -> Tile:
     """The largest tile of good proportions that fits the registers."""
-    if registers(machine) < 32:
+    if machine.registers < 32:
         return Tile(6, 2) if machine.has_fma else Tile(4, 2)
     return Tile(14, 2) if machine.vector_bits > 128 else Tile(6, 4)
 
@@ -48,7 +47,7 @@ _DEEP, _MANY_ROWS = 128, 48
 
 
 def of_product(
-    machine: Target, rows: int, vectors: int, by_columns: bool = False, k: int = 0
+    cpu: CpuContext, rows: int, vectors: int, by_columns: bool = False, k: int = 0
 ) -> Tile:
     """The tile for a GEMM with so many rows and vectors of columns.
 
@@ -62,10 +61,10 @@ def of_product(
     Where L3 is far, much of the time depends on whether B comes from L2. With many steps of ``k``,
     9 rows of 3 vectors, 27 + 3 + 1 = 31 registers, read a third less of B per multiply-add.
     """
-    if registers(machine) < 32:
-        return Tile(best(machine).rows, min(vectors, 2))
+    if cpu.registers < 32:
+        return Tile(best(cpu.target).rows, min(vectors, 2))
     long = rows >= _MANY_ROWS and vectors >= _MANY_VECTORS and k >= _DEEP
-    if long and not (by_columns or caches.private_l3_bytes()):
+    if long and not (by_columns or cpu.l3):
         return Tile(9, 3)
     if by_columns and rows >= 8 and vectors >= _MANY_VECTORS and vectors % 3 == 0:
         return Tile(8, 3)
@@ -74,27 +73,10 @@ def of_product(
     return Tile({1: 14, 2: 14, 3: 8}.get(vectors, 6), vectors) if rows > 2 else Tile(rows, vectors)
 
 
-def l3_feeds_fma() -> bool:
-    """Whether L3 delivers B as fast as tiles consume it.
-
-    L3 must be near, and tiles take about 5 bytes per cycle. Tiles of 16 registers take twice as
-    much per multiply-add. So do 512-bit vectors, unless the processor splits them over two cycles.
-    The demand is then 10 bytes per cycle, on every core.
-    """
-    machine = target.host()
-    slow = machine.vector_bits < 512 or machine.has_half_rate
-    return caches.private_l3_bytes() > 0 and registers(machine) >= 32 and slow
-
-
 def fits(tile: Tile, machine: Target) -> bool:
     """Whether accumulators, a row of B and a number of A all fit the registers."""
     others = 1 if machine.has_fma else 2  # without FMA the product needs a register
-    return tile.rows * tile.vectors + tile.vectors + others <= registers(machine)
-
-
-def registers(machine: Target) -> int:
-    """Number of vector registers."""
-    return 32 if machine.has(*AVX512) or not target.triple().startswith("x86_64") else 16
+    return tile.rows * tile.vectors + tile.vectors + others <= machine.registers
 
 
 class Cut(NamedTuple):

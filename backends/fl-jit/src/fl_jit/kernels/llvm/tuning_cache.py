@@ -13,8 +13,6 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from fl_jit.kernels import autotune, workload_log
-from fl_jit.kernels.autotune import Tuner
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.descriptors import ConvDataGrad, Convolution, ConvWeightGrad, Epilogue, Matmul
 from fl_jit.kernels.layout import Packed
@@ -29,7 +27,8 @@ Prepare: TypeAlias = Callable[[Any, Tile | None], Kernel]
 
 #: Candidate tiles, if they fit the registers.
 _TILES = Tile(14, 2), Tile(8, 3), Tile(6, 4), Tile(6, 2), Tile(4, 3)
-_RULE = "rule"
+#: Name of the heuristic's choice.
+RULE = "rule"
 
 
 def about() -> dict[str, str]:
@@ -41,34 +40,31 @@ def about() -> dict[str, str]:
     }
 
 
-def choose(descriptor: Tiled, prepare: Prepare, tuner: Tuner) -> Kernel:
-    """The kernel of ``descriptor``. Raises UnsupportedError."""
-    operands = descriptor[:3]
-    if any(isinstance(each, Packed) or each.strides is None for each in operands):
-        return prepare(descriptor, None)  # packed for a tile
-    makers = {_RULE: functools.partial(prepare, descriptor, None)}
+def candidates(descriptor: Tiled, prepare: Prepare) -> dict[str, Callable[[], Kernel]]:
+    """The kernels that could compute ``descriptor``, by name; the heuristic's choice is first."""
+    makers: dict[str, Callable[[], Kernel]] = {RULE: functools.partial(prepare, descriptor, None)}
+    if any(isinstance(each, Packed) or each.strides is None for each in descriptor[:3]):
+        return makers  # packed for a tile
     machine = target.host()
     for each in _TILES:
         if tile.fits(each, machine):
             makers[f"{each.rows}x{each.vectors}"] = functools.partial(prepare, descriptor, each)
-    return tuner.choose(
-        key(descriptor), makers, workload_log.flops(descriptor) if autotune.is_thorough() else 0
-    )
+    return makers
 
 
 def key(descriptor: Tiled) -> str:
     """A descriptor as text."""
     fields = zip(type(descriptor)._fields, descriptor, strict=True)
-    left = type(descriptor)._field_defaults
-    told = [
-        f"{name} {_words(value)}"
+    defaults = type(descriptor)._field_defaults
+    fields_text = [
+        f"{name} {_text(value)}"
         for name, value in fields
-        if name not in left or value != left[name]
+        if name not in defaults or value != defaults[name]
     ]
-    return " ".join([type(descriptor).__name__.lower(), *told])
+    return " ".join([type(descriptor).__name__.lower(), *fields_text])
 
 
-def _words(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, Epilogue):
         return hashlib.sha256(value.program.text.encode()).hexdigest()[:8]
     return str(value).replace(" ", "")

@@ -46,7 +46,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 def settle(harness: Harness) -> None:
-    """Have everything computed that a backend may have put off, and what nobody sees freed."""
+    """Run all operations that a backend may have deferred, and free unreachable values."""
     ft.synchronize(backend=harness.backend)
     gc.collect()
 

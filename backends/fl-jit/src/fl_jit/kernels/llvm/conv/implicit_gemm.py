@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.layout import Layout, Placement
 from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.llvm import amx, caches, tile
+from fl_jit.kernels.llvm import tile
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor import dtypes
@@ -125,8 +126,8 @@ class ImplicitGemm(NamedTuple):
     @property
     def products(self) -> int:
         """Products per result element, at most."""
-        taps = (math.prod(len(axis.kernel) for axis in axes) for axes in self.windows)
-        return self.channels * max(taps, default=0)
+        kernel_sizes = (math.prod(len(axis.kernel) for axis in axes) for axes in self.windows)
+        return self.channels * max(kernel_sizes, default=0)
 
     @property
     def operations(self) -> int:
@@ -183,8 +184,6 @@ class Panels(NamedTuple):
         machine = target.host()
         lanes = machine.lanes(dtype.itemsize)
         rows, vectors = tiles or _best(machine, features / lanes, line, products)
-        if pairs and amx.is_usable(machine) and not tiles:
-            rows, vectors = amx.BEST
         vectors = max(min(vectors, -(-features // lanes)), 1)
         number = max(-(-features // (vectors * lanes)), 1)
         last = features - (number - 1) * vectors * lanes
@@ -213,11 +212,11 @@ def _best(machine: Target, vectors: float, line: int, products: int) -> Tile:
         ),
         tall,
     )
-    starves = caches.private_l3_bytes() > 0 and not tile.l3_feeds_fma()
+    starves = cpu.host().l3 > 0 and not cpu.host().l3_feeds_fma
     policy = not starves and wide.rows * wide.vectors * 5 >= tall.rows * tall.vectors * 4
     if not policy or line <= tall.rows or vectors < wide.vectors:
         return tall
     whole = math.ceil(vectors)
     panels = -(-whole // wide.vectors)
-    equal = tile.of_product(machine, line, whole // panels)
+    equal = tile.of_product(cpu.host(), line, whole // panels)
     return equal if products >= _LONG and equal.vectors * panels == whole else wide

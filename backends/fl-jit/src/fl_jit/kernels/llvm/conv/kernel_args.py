@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from fl_jit.kernels.codegen.builder import Builder
-from fl_jit.kernels.codegen.loops import Loops
-from fl_jit.kernels.codegen.vectors import IR, i8, i64, pointer
-from fl_jit.kernels.llvm.kernel_args import ArgStruct
+from fl_jit.kernels.codegen.arg_struct import ArgStruct
+from fl_jit.kernels.codegen.vectors import IR, i64, pointer
+from fl_jit.kernels.llvm import launcher
+from fl_jit.kernels.llvm.loop_nest import FunctionBuilder
 
 #: Fields of a call: addresses of operands and workspace, and the amount of work. ``packed``:
 #: whether the weights are packed already. The workspace begins with the panels to be packed, if
 #: any. The scratch memory of the workers follows, ``scratch_at`` bytes further. ``next`` is the
 #: first work item that no worker has taken.
-JOB = ArgStruct(
-    "source weights target workspace epilogue_words epilogue "
-    "packed scratch_at worker_bytes next items packs passes"
+JOB = launcher.arguments(
+    "source weights target", "epilogue packed scratch_at worker_bytes next items passes"
 )
 
 #: Fields of a sum over windows. Sizes are in elements, everything else in bytes. ``_image`` to
@@ -28,21 +27,22 @@ JOB = ArgStruct(
 #: ``c``, the target or a block of the worker, from which ``out_move`` copies.
 PASS = ArgStruct(
     # number of work items, slowest axis first, and the part of each axis in one item
-    "items chunks groups image_blocks depth strips segments "
+    "items groups image_blocks depth tile_rows segments "
     "chunk panels_count images batch rows height segment width "
     # the source, its input tiles, and the strides of windows
     "source_group source_image source_plane source_row source_pixel "
-    "copied strip strip_image planes "
+    "copied planes source_depth source_height source_width source_channels source_channel "
+    "step_plane tile_image tile_plane tile_row tile_pixel tile_itemsize dense clear tile_move "
     "origin_z step_z origin_y step_y reach_y origin_x step_x reach_x "
     "a_image a_row a_pixel "
-    # taps: number, block size, offsets and channels. Their number along x and z, and for one of
-    # each along y. ``parts`` of the latter are one position. The ranges that meet the source.
-    "taps tap_block tap_offsets k taps_x taps_z taps_y parts "
+    # kernel positions: number, block size, offsets and channels. Their number along x and z, and
+    # for one of each along y. The ranges that meet the source.
+    "positions position_block position_offsets k positions_x positions_z positions_y "
     "x_from x_to y_from y_to z_from z_to inside_from inside_to "
     # panels of weights
     "features panel_width itemsize panels_start panels_group panels_panel panels_row tail_row "
-    "pack_items places place_offsets channels pack_rows pack_parts unpack "
-    "pack_places woven woven_row woven_move weights_step "
+    "pack_items kernel_size kernel_offsets channels pack_rows pack_parts unpack "
+    "pack_positions interleaved interleaved_row interleaved_move weights_step "
     "weights_group weights_row weights_column pack_move odd lone_move "
     # tiles
     "most_rows full_table tail_table "
@@ -54,19 +54,14 @@ PASS = ArgStruct(
 ITEM = ir.FunctionType(ir.VoidType(), [pointer, pointer, i64, i64])
 
 
-class Function(Loops):
-    """A builder of a function."""
-
-    def __init__(self, function: IR) -> None:
-        function.attributes.add("nounwind")
-        self.function = function
-        self.b = Builder(function.append_basic_block("entry"))
+class Dispatcher(FunctionBuilder):
+    """A builder of a function over work items of all passes."""
 
     def dispatch(self, one: IR, counted: str, job: IR, number: IR, worker: IR) -> None:
         """Call ``one`` for item ``number`` of all passes. The field ``counted`` is the number of
         items of a pass."""
         b = self.b
-        passes = JOB.read_address(b, job, "passes")
+        passes = JOB.load_pointer(b, job, "passes")
         before = b.block
         look, further, found = (
             self.function.append_basic_block(name) for name in ("look", "further", "found")
@@ -75,7 +70,7 @@ class Function(Loops):
         b.position_at_end(look)
         index, left = b.phi(i64), b.phi(i64)
         here = b.load(b.gep(passes, [index], source_etype=pointer), typ=pointer)
-        count = PASS.read(b, here, counted)
+        count = PASS.load(b, here, counted)
         b.cbranch(b.icmp_signed("<", left, count), found, further)
         b.position_at_end(further)
         for phi, start, step in (
@@ -89,60 +84,43 @@ class Function(Loops):
         b.call(one, [job, here, left, worker])
 
 
-class OfPass(Function):
-    """A function (job, pass, number, worker), with helpers for both kinds of work items."""
+class PassFunction(FunctionBuilder):
+    """A function (job, pass, number, worker), with helpers for both kinds of work items. ``job``
+    has the fields of the call, ``args`` those of the pass."""
 
     def __init__(self, module: IR, name: str) -> None:
         function = ir.Function(module, ITEM, name)
         function.linkage = "internal"
         super().__init__(function)
-        self.job, self.words, self.number, self.worker = function.args
-        self._known: dict[str, IR] = {}
-
-    def word(self, name: str) -> IR:
-        """A field of the pass, read once, at the beginning of the function."""
-        if name not in self._known:
-            with self.b.goto_entry_block():
-                self._known[name] = PASS.read(self.b, self.words, name)
-        return self._known[name]
-
-    def address(self, name: str) -> IR:
-        """An address field of the call."""
-        return JOB.read_address(self.b, self.job, name)
+        job, block, self.number, self.worker = function.args
+        self.job, self.args = JOB.fields(self.b, job), PASS.fields(self.b, block)
 
     def moved(self, start: IR, *steps: tuple[IR, str]) -> IR:
         """``start``, advanced by index * stride for each (index, name of the stride)."""
-        for index, pitch in steps:
-            start = self.shifted(start, self.b.mul(index, self.word(pitch)))
-        return start
-
-    def shifted(self, start: IR, nbytes: IR) -> IR:
-        """``start``, advanced by ``nbytes``."""
-        return self.b.gep(start, [nbytes], source_etype=i8)
+        return self.sum(start, *((index, self.args[stride]) for index, stride in steps))
 
     def split(self, number: IR, *counts: str) -> list[IR]:
         """The mixed-radix digits of ``number``, fastest first: one more than there are counts."""
         found = []
         for count in counts:
-            size = self.word(count)
+            size = self.args[count]
             found.append(self.b.srem(number, size))
             number = self.b.sdiv(number, size)
         return [*found, number]
 
     def panel_at(self, group: IR, panel: IR) -> IR:
         """The address of a panel of weights."""
-        packed = self.b.icmp_signed("!=", JOB.read(self.b, self.job, "packed"), i64(0))
-        panels = self.b.select(packed, self.address("weights"), self.address("workspace"))
-        start = self.shifted(panels, self.word("panels_start"))
+        packed = self.b.icmp_signed("!=", self.job["packed"], i64(0))
+        panels = self.b.select(packed, self.job["weights"], self.job["workspace"])
+        start = self.b.add(panels, self.args["panels_start"])
         return self.moved(start, (group, "panels_group"), (panel, "panels_panel"))
 
     def scratch(self) -> IR:
         """The address of the worker's scratch memory."""
-        b, of_workers = self.b, JOB.read(self.b, self.job, "scratch_at")
-        mine = b.mul(self.worker, JOB.read(b, self.job, "worker_bytes"))
-        return self.shifted(self.address("workspace"), b.add(of_workers, mine))
+        mine = self.worker, self.job["worker_bytes"]
+        return self.sum(self.job["workspace"], self.job["scratch_at"], mine)
 
     def part(self, index: IR, size: str, of: str) -> tuple[IR, IR]:
         """The start and the size of part ``index`` of an axis."""
-        start = self.b.mul(index, self.word(size))
-        return start, self.minimum(self.word(size), self.b.sub(self.word(of), start))
+        start = self.b.mul(index, self.args[size])
+        return start, self.minimum(self.args[size], self.b.sub(self.args[of], start))

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from fl_jit.kernels.codegen.arg_struct import address, array
 from fl_jit.kernels.descriptors import Reorder
 from fl_jit.kernels.layout import Layout, Packed, Placement
 from fl_jit.kernels.library import UnsupportedError
@@ -23,7 +24,6 @@ from fl_jit.kernels.llvm import strided_copy
 from fl_jit.kernels.llvm.conv import loop_nest as convolution_nest
 from fl_jit.kernels.llvm.conv.implicit_gemm import Panels, Weights
 from fl_jit.kernels.llvm.conv.kernel_args import JOB, PASS
-from fl_jit.kernels.llvm.kernel_args import address, array
 from fl_memory import selection
 from fl_memory.tags import SCRATCH
 from fl_tensor.dtypes import int16, int32
@@ -37,10 +37,10 @@ _SCRATCH = 1 << 16
 Places = tuple[tuple[int, int, int], ...]
 
 
-class Folded(NamedTuple):
+class PrepackedLayout(NamedTuple):
     """The layout of prepacked weights: the value of ``Packed.opaque``.
 
-    ``transposed``: channels and features are exchanged, as in dgrad. ``accumulators``: the kernel
+    ``transposed``: channels and features are exchanged, as in dgrad. ``positions``: the kernel
     positions of each sum over windows. ``pairs``: each element is two of bfloat16, of adjacent
     channels. ``odd``: the last channel is paired with a zero.
     """
@@ -50,48 +50,47 @@ class Folded(NamedTuple):
     channels: int
     features: int
     panels: Panels
-    accumulators: tuple[Places, ...]
+    positions: tuple[Places, ...]
     pairs: bool = False
     odd: bool = False
 
     @property
     def nbytes(self) -> int:
         """Bytes of all panels."""
-        rows = self.channels * sum(map(len, self.accumulators))
+        rows = self.channels * sum(map(len, self.positions))
         return self.groups * self.panels.group_bytes(rows)
 
     @property
     def starts(self) -> list[int]:
         """The offset of the panels of each sum."""
-        sizes = [self._replace(accumulators=(places,)).nbytes for places in self.accumulators]
+        sizes = [self._replace(positions=(places,)).nbytes for places in self.positions]
         return [sum(sizes[:number]) for number in range(len(sizes))]
-
-    def packing(self, weights: Weights, number: int, unpack: bool = False) -> Packing:
-        """The kernel arguments that pack the weights of sum ``number``, or that unpack them."""
-        return Packing(self, weights, number, unpack)
 
 
 class Packing:
     """Fields of ``kernel_args.PASS`` about weights, and the table that one of them points to."""
 
-    def __init__(self, to: Folded, weights: Weights, number: int, unpack: bool = False) -> None:
-        places, panels = to.accumulators[number], to.panels
+    def __init__(
+        self, to: PrepackedLayout, weights: Weights, number: int, unpack: bool = False
+    ) -> None:
+        places, panels = to.positions[number], to.panels
         step, itemsize = weights.dtype.itemsize, panels.dtype.itemsize
         offsets = [
             sum(n * move for n, move in zip(place, weights.kernel, strict=True)) * step
             for place in places
         ]
-        woven = 0 if unpack or to.pairs else _woven(weights, [at // step for at in offsets])
+        elements = [at // step for at in offsets]
+        interleaved = 0 if unpack or to.pairs else _interleaved(weights, elements)
         rows = max(min(to.channels, _ROWS), 1)
-        if woven:
+        if interleaved:
             at_once = _SCRATCH // (len(places) * panels.width * itemsize)
             rows = min(rows, max(at_once // 16 * 16, 16))
-        pitch = (panels.width if woven == 1 else rows) * itemsize
-        if woven:
-            offsets = [at // step * pitch for at in offsets]
+        pitch = (panels.width if interleaved == 1 else rows) * itemsize
+        if interleaved:
+            offsets = [at * pitch for at in elements]
         self._table = array(offsets)
         #: Scratch bytes of each worker.
-        self.scratch = rows * len(places) * panels.width * itemsize if woven else 0
+        self.scratch = rows * len(places) * panels.width * itemsize if interleaved else 0
         parts = -(-to.channels // rows)
         row = 1 if to.channels == 1 else weights.channel
         column = 1 if to.features == 1 else weights.feature
@@ -111,14 +110,14 @@ class Packing:
             which = strided_copy.kind(column, row, 1, panels.width)
         else:
             which = strided_copy.kind(row, column, panels.width, 1)
-        if woven:
-            which = "straight" if woven == 1 else "transposed"
+        if interleaved:
+            which = "straight" if interleaved == 1 else "transposed"
         moves = [strided_copy.Move(which, *move_dtypes)]
-        if woven:
+        if interleaved:
             together = strided_copy.Move(which, panels.dtype, panels.dtype)
             moves = [together, strided_copy.Move("transposed", *move_dtypes)]
         move, *brought = strided_copy.addresses(moves)
-        self.words = {
+        self.fields = {
             "features": to.features,
             "panel_width": panels.width,
             "panels_count": panels.number,
@@ -128,14 +127,14 @@ class Packing:
             "panels_panel": len(places) * to.channels * panels.width * itemsize,
             "panels_row": panels.width * itemsize,
             "tail_row": panels.tail * itemsize,
-            "pack_items": to.groups * panels.number * parts * (1 if woven else len(places)),
-            "pack_places": 1 if woven else len(places),
-            "woven": woven,
-            "woven_row": pitch,
-            "woven_move": brought[0] if woven else 0,
+            "pack_items": to.groups * panels.number * parts * (1 if interleaved else len(places)),
+            "pack_positions": 1 if interleaved else len(places),
+            "interleaved": interleaved,
+            "interleaved_row": pitch,
+            "interleaved_move": brought[0] if interleaved else 0,
             "weights_step": step,
-            "places": len(places),
-            "place_offsets": address(self._table),
+            "kernel_size": len(places),
+            "kernel_offsets": address(self._table),
             "channels": to.channels,
             "pack_rows": rows,
             "pack_parts": parts,
@@ -149,7 +148,7 @@ class Packing:
         }
 
 
-def _woven(weights: Weights, places: list[int]) -> int:
+def _interleaved(weights: Weights, places: list[int]) -> int:
     """Whether kernel positions at these offsets can be packed together.
 
     They must be contiguous, and their number the stride of channels (1) or of features (2). 0:
@@ -166,33 +165,30 @@ def _woven(weights: Weights, places: list[int]) -> int:
 class _Reordered:
     """Packs weights, or unpacks them, in the calling thread."""
 
-    workspace = 0
-
-    def __init__(self, descriptor: Reorder, weights: Weights, folded: Folded, unpack: bool) -> None:
+    def __init__(
+        self, descriptor: Reorder, weights: Weights, layout: PrepackedLayout, unpack: bool
+    ) -> None:
         self.operands: tuple[Placement, ...] = (descriptor.x, descriptor.out)
         self.about = "unpack weights" if unpack else "pack weights"
         self._unpack = unpack
         self._packings = [
-            folded.packing(weights, number, unpack) for number in range(len(folded.accumulators))
+            Packing(layout, weights, number, unpack) for number in range(len(layout.positions))
         ]
-        rest = dict.fromkeys(PASS.names, 0)
-        self._blocks = [PASS.block(**{**rest, **packing.words}) for packing in self._packings]
+        self._blocks = [array(PASS.values(packing.fields)) for packing in self._packings]
         self._pointers = array(address(block) for block in self._blocks)
         self._scratch = 64 + max((each.scratch for each in self._packings), default=0)
-        self._items = sum(packing.words["pack_items"] for packing in self._packings)
-        self._pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(
-            convolution_nest.code().address("first")
-        )
+        self._items = sum(packing.fields["pack_items"] for packing in self._packings)
+        pack = convolution_nest.code().address("first")
+        self._pack = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(pack)
 
     def __call__(self, *addresses: int) -> None:
         x, out = addresses
         weights, panels = (out, x) if self._unpack else (x, out)
-        given = dict.fromkeys(JOB.names, 0)
-        given |= {"weights": weights, "workspace": panels, "passes": address(self._pointers)}
-        block = selection.current().alloc(self._scratch, tag=SCRATCH)
-        job: Any = JOB.block(**{**given, "scratch_at": block.address - panels})
+        scratch = selection.current().alloc(self._scratch, tag=SCRATCH)
+        fields = {"weights": weights, "workspace": panels, "passes": address(self._pointers)}
+        job = array(JOB.values(fields | {"scratch_at": scratch.address - panels}))
         self._pack(address(job), 0, self._items, 0)
-        block.free()
+        scratch.free()
 
 
 def reorder(descriptor: Reorder) -> _Reordered:
@@ -202,19 +198,19 @@ def reorder(descriptor: Reorder) -> _Reordered:
     plain, packed = (out, x) if unpack else (x, out)
     if not isinstance(plain, Layout) or plain.strides is None or not isinstance(packed, Packed):
         raise UnsupportedError(f"{x!r} as {out!r}")
-    folded = packed.opaque
-    if not isinstance(folded, Folded) or plain.shape != packed.shape:
+    layout = packed.opaque
+    if not isinstance(layout, PrepackedLayout) or plain.shape != packed.shape:
         raise UnsupportedError(f"{packed!r} as {plain} is no question of weights")
-    grouped = folded.groups > 1 and plain.shape[0] == folded.groups and _has_groups(folded, plain)
+    grouped = layout.groups > 1 and plain.shape[0] == layout.groups and _has_groups(layout, plain)
     rank = len(plain.shape) - int(grouped)
-    weights = Weights.of(plain, folded.groups, rank, folded.transposed)
-    covered = sum(map(len, folded.accumulators))
+    weights = Weights.of(plain, layout.groups, rank, layout.transposed)
+    covered = sum(map(len, layout.positions))
     if unpack and covered != math.prod(plain.shape[2 + int(grouped) :]):
         raise UnsupportedError("some places of the kernel were not packed: nothing needs them")
-    return _Reordered(descriptor, weights, folded, unpack)
+    return _Reordered(descriptor, weights, layout, unpack)
 
 
-def _has_groups(folded: Folded, plain: Layout) -> bool:
+def _has_groups(layout: PrepackedLayout, plain: Layout) -> bool:
     # Whether the first axis of the weights are groups, not features.
-    channels = (folded.channels * (1 + folded.pairs) - folded.odd, folded.features)
-    return tuple(plain.shape[1:3]) == (channels if folded.transposed else channels[::-1])
+    channels = (layout.channels * (1 + layout.pairs) - layout.odd, layout.features)
+    return tuple(plain.shape[1:3]) == (channels if layout.transposed else channels[::-1])

@@ -7,15 +7,16 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from fl_jit.kernels.codegen import target
-from fl_jit.kernels.llvm import amx, caches, strided_copy
-from fl_jit.kernels.llvm.conv import padded_input, tiles
+from fl_jit.kernels import cpu
+from fl_jit.kernels.codegen.arg_struct import address, array
+from fl_jit.kernels.llvm import strided_copy
+from fl_jit.kernels.llvm.conv import tiling
 from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
 from fl_jit.kernels.llvm.conv.kernel_args import PASS
 from fl_jit.kernels.llvm.conv.panels import Packing, Places
 from fl_jit.kernels.llvm.conv.tiling import Tiling
 from fl_jit.kernels.llvm.conv.windows import Axis
-from fl_jit.kernels.llvm.kernel_args import address, array
+from fl_jit.kernels.llvm.launcher import aligned
 from fl_tensor.dtypes import bfloat16, int16
 
 _LINE = 64
@@ -24,7 +25,7 @@ _LINE = 64
 def depth() -> int:
     """Rows of B that are multiplied before the next tile. A panel of so many rows stays in L2,
     beside an input tile. The more rows, the less often accumulators are added to C."""
-    return min(max(640 * caches.level(2) >> 20, 640), 1280)
+    return min(max(640 * cpu.host().l2 >> 20, 640), 1280)
 
 
 class Pass(Tiling):
@@ -39,28 +40,28 @@ class Pass(Tiling):
         self, task: ImplicitGemm, axes: tuple[Axis, Axis, Axis], panels: Panels, workers: int
     ) -> None:
         super().__init__(task, axes, panels, workers)
-        self._kept: list[Any] = []  # tables that fields point to
-        self._words = {
+        self._tables: list[Any] = []  # tables that fields point to
+        self._fields = {
             **self._items(),
             **self._source(),
-            **self._taps(),
+            **self._positions(),
             **self._tiles(),
             **self._result(),
         }
-        self.items = self._words["items"]
+        self.items = self._fields["items"]
 
     def block(self, packing: Packing) -> Any:
         """The kernel arguments, with the fields about weights."""
-        return PASS.block(**{**self._words, **packing.words})
+        return array(PASS.values(self._fields | packing.fields))
 
     def _items(self) -> dict[str, int]:
         z, y, x = self.axes
+        chunks = -(-self.panels.number // self.chunk)
         counts = {
-            "chunks": -(-self.panels.number // self.chunk),
             "groups": self.task.groups,
             "image_blocks": -(-self.batch // self.images),
             "depth": z.places,
-            "strips": -(-y.places // self.rows),
+            "tile_rows": -(-y.places // self.rows),
             "segments": -(-x.places // self.segment),
         }
         sizes = {
@@ -72,7 +73,7 @@ class Pass(Tiling):
             "segment": self.segment,
             "width": x.places,
         }
-        return {"items": math.prod(counts.values()), **counts, **sizes}
+        return {"items": chunks * math.prod(counts.values()), **counts, **sizes}
 
     # A
 
@@ -87,49 +88,65 @@ class Pass(Tiling):
             "source_pixel": source.pixel * step,
         }
         moves = {
-            f"{word}_{name}": value
+            f"{field}_{name}": value
             for name, axis in zip("zyx", (z, y, x), strict=True)
-            for word, value in (("origin", axis.origin), ("step", axis.step))
+            for field, value in (("origin", axis.origin), ("step", axis.step))
         }
         self.row_pitch = x.reach(self.segment) * self.pixel
         self.plane_pitch = y.reach(self.rows) * self.row_pitch
-        image = _up(max(len(z.kernel), 1) * self.plane_pitch)
-        self._input_tile = None
+        image = aligned(max(len(z.kernel), 1) * self.plane_pitch)
+        tile: dict[str, int] = {}
         if self.copied:
             # An additional cache line, so that images do not map to the same cache sets.
             image += _LINE if self.images > 1 else 0
-            # Pairs are copied as raw bits.
-            raw = self.task.pairs and source.dtype is bfloat16
-            self._input_tile = padded_input.block(
-                self.source.size,
-                self.task.source_channels,
-                (source.plane, source.row, source.pixel, source.channel),
-                (int16, int16) if raw else (source.dtype, self.task.dtype),
-                (self.plane_pitch, self.row_pitch, self.pixel),
-                z.spread,
-                self.task.odd,
-            )
-            a = {"a_image": image, "a_row": y.step * self.row_pitch}
+            tile = self._input_tile()
+            a_image = image
         else:
             self.row_pitch = pitches["source_row"]
             self.plane_pitch = pitches["source_plane"] * z.spread
-            a = {"a_image": pitches["source_image"], "a_row": y.step * self.row_pitch}
+            a_image = pitches["source_image"]
         self.height_pitch = y.spread * self.row_pitch
-        self.strip_bytes = self.images * image if self.copied else 0
+        self.tile_bytes = self.images * image if self.copied else 0
         return {
             **pitches,
             **moves,
-            **a,
+            **tile,
             "copied": int(self.copied),
-            "strip": address(self._input_tile) if self.copied else 0,
-            "strip_image": image,
+            "tile_image": image,
             "planes": max(len(z.kernel), 1),
             "reach_y": y.reach(1),
             "reach_x": x.reach(1),
+            "a_image": a_image,
+            "a_row": y.step * self.row_pitch,
             "a_pixel": x.step * self.pixel,
         }
 
-    def _taps(self) -> dict[str, int]:
+    def _input_tile(self) -> dict[str, int]:
+        source, channels = self.source, self.task.source_channels
+        # Pairs are copied as raw bits.
+        raw = self.task.pairs and source.dtype is bfloat16
+        given, own = (int16, int16) if raw else (source.dtype, self.task.dtype)
+        depth, height, width = source.size
+        channel = 1 if channels == 1 else source.channel
+        dense = channel == 1 and source.pixel == channels
+        which = strided_copy.kind(0, 1, source.pixel, channel)
+        return {
+            "source_depth": depth,
+            "source_height": height,
+            "source_width": width,
+            "source_channels": channels,
+            "source_channel": channel * source.dtype.itemsize,
+            "step_plane": self.axes[0].spread,
+            "tile_plane": self.plane_pitch,
+            "tile_row": self.row_pitch,
+            "tile_pixel": self.pixel,
+            "tile_itemsize": own.itemsize,
+            "dense": int(dense and self.pixel == channels * own.itemsize),
+            "clear": int(self.task.odd),
+            "tile_move": strided_copy.address(which, given, own),
+        }
+
+    def _positions(self) -> dict[str, int]:
         z, y, x = self.axes
         k, across = self.task.channels, len(x.kernel)
         if self.dense:
@@ -147,21 +164,20 @@ class Pass(Tiling):
         blocks = -(-len(offsets) // max(depth() // max(k, 1), 1)) or 1
         self.whole = blocks == 1 and offsets and self.is_inside
         met = {
-            "tap_offsets": offsets,
-            **_pair("x", [(0, x.places)] if self.dense else map(x.seen, range(across))),
-            **_pair("y", ((low * parts, high * parts) for low, high in y.each_taps())),
-            **_pair("z", z.each_taps()),
+            "position_offsets": offsets,
+            **_pair("x", [(0, x.places)] if self.dense else map(x.readers, range(across))),
+            **_pair("y", ((low * parts, high * parts) for low, high in y.windows())),
+            **_pair("z", z.windows()),
         }
         tables = {name: array(values) for name, values in met.items()}
-        self._kept += tables.values()
+        self._tables += tables.values()
         return {
-            "taps": len(offsets),
-            "tap_block": max(-(-len(offsets) // blocks), 1),
+            "positions": len(offsets),
+            "position_block": max(-(-len(offsets) // blocks), 1),
             "k": k,
-            "taps_x": across,
-            "taps_z": len(z.kernel),
-            "taps_y": len(y.kernel) * parts,
-            "parts": parts,
+            "positions_x": across,
+            "positions_z": len(z.kernel),
+            "positions_y": len(y.kernel) * parts,
             "inside_from": self.inside[0],
             "inside_to": self.inside[1],
             **{name: address(table) for name, table in tables.items()},
@@ -173,7 +189,7 @@ class Pass(Tiling):
         image = self.target
         narrow = self.task.pairs and image.dtype is bfloat16
         side_by_side = image.channel == 1 or self.task.features == 1
-        return bool(narrow and side_by_side and self.whole) and not amx.is_usable(target.host())
+        return bool(narrow and side_by_side and self.whole)
 
     # B
 
@@ -190,9 +206,12 @@ class Pass(Tiling):
     def _tiles(self) -> dict[str, int]:
         """Tables of micro-kernels by number of rows."""
         dtype = bfloat16 if self.task.pairs else self.task.dtype
-        rows, features = tiles.rows(self), self.task.features
-        full, tail = tiles.tables(dtype, features, self.panels, rows, self.narrow, self.asks_ahead)
-        self._kept += full, tail
+        rows, features = tiling.tile_rows(self), self.task.features
+        tables = tiling.kernel_tables(
+            dtype, features, self.panels, rows, self.narrow, self.prefetches
+        )
+        full, tail = tables
+        self._tables += tables
         return {
             "most_rows": self.most,
             "full_table": address(full),
@@ -220,14 +239,14 @@ class Pass(Tiling):
         c = (pixel, row, row * self.rows)
         if not indirect:
             c = moves["target_pixel"], moves["target_row"], moves["target_image"]
-        c_start = _up(self.strip_bytes, _LINE)
+        c_start = aligned(self.tile_bytes)
         self.worker_bytes = c_start + (self.images * c[2] if indirect else 0)
-        channel, along = image.channel, x.every * image.pixel
-        swapped = not side_by_side and along == 1
+        channel, pixels = image.channel, x.every * image.pixel
+        swapped = not side_by_side and pixels == 1
         which = (
-            strided_copy.kind(channel, along, 1, pixel // itemsize)
+            strided_copy.kind(channel, pixels, 1, pixel // itemsize)
             if swapped
-            else strided_copy.kind(along, 1 if features == 1 else channel, pixel // itemsize, 1)
+            else strided_copy.kind(pixels, 1 if features == 1 else channel, pixel // itemsize, 1)
         )
         return {
             "target_start": start * step,
@@ -253,7 +272,3 @@ def _parts(k: int) -> int:
     least = -(-k // depth())
     found = (parts for parts in range(least, 4 * least) if k % parts == 0)
     return next(found, 1) if least > 1 else 1
-
-
-def _up(nbytes: int, to: int = _LINE) -> int:
-    return -(-nbytes // to) * to

@@ -1,5 +1,7 @@
 """Tiling of a sum over windows: work items, input tiles and tiles that fit the caches.
 
+Tables of the micro-kernels of tiles follow from it.
+
            +--------------- input tile: source rows that ``rows`` output rows read
 +----------|---------+
 | . . . . . . . . . .|     a *line* is (a segment of) an output row; its positions are the
@@ -11,10 +13,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
+from typing import Any
 
-from fl_jit.kernels.llvm import caches
+from fl_jit.kernels import cpu
+from fl_jit.kernels.codegen import target
+from fl_jit.kernels.codegen.arg_struct import array
+from fl_jit.kernels.llvm import microkernel_registry, prefetch_policy
 from fl_jit.kernels.llvm.conv.implicit_gemm import ImplicitGemm, Panels
 from fl_jit.kernels.llvm.conv.windows import ABSENT, Axis
+from fl_jit.kernels.llvm.microkernel import MicroKernel
+from fl_jit.kernels.llvm.tile import Tile, balanced
+from fl_tensor.dtypes import DType
 
 #: Bytes of an L1 way. Rows of A whose distance is a multiple of it map to the same cache set, which
 #: holds one line per way.
@@ -102,7 +112,7 @@ class Tiling:
     @property
     def _is_crowded(self) -> bool:
         """Whether rows of a tile that compete for a cache set leave B less than half of L1."""
-        return self.most > caches.level(1) // _WAY // 2
+        return self.most > cpu.host().l1 // _WAY // 2
 
     def _shape_items(self, workers: int) -> None:
         """Choose the positions, rows and images of a work item: as many as fit L2, with their input
@@ -117,8 +127,8 @@ class Tiling:
         features = self.task.features * self.task.dtype.itemsize
         kernel = math.prod(len(axis.kernel) for axis in self.axes)
         weights = self.panels.group_bytes(kernel * self.task.channels)
-        part = 8 if weights <= caches.level(2) // 4 else 2
-        room = caches.level(2) // part
+        part = 8 if weights <= cpu.host().l2 // 4 else 2
+        room = cpu.host().l2 // part
 
         def nbytes(places: int, rows: int) -> int:
             read = planes_ * y.reach(rows) * x.reach(places) * abs(self.pixel)
@@ -136,7 +146,7 @@ class Tiling:
             fit = max(room // nbytes(x.places, self.rows), 1)
             self.images = -(-self.batch // -(-self.batch // min(fit, self.batch)))
         wanted = least = 4 * workers if workers > 1 else 1
-        if weights > max(caches.level(2), self.batch * nbytes(x.places, y.places)):
+        if weights > max(cpu.host().l2, self.batch * nbytes(x.places, y.places)):
             wanted *= 2  # items are unequal
             least = -(-wanted // self.panels.number)
 
@@ -157,26 +167,65 @@ class Tiling:
         x = self.axes[2]
         if self.dense or not x.kernel:
             return 0, x.places
-        return x.seen(0)[0], x.seen(len(x.kernel) - 1)[1]
+        return x.readers(0)[0], x.readers(len(x.kernel) - 1)[1]
 
     @property
-    def asks_ahead(self) -> bool:
-        """Whether micro-kernels prefetch the pixels behind those of their tile, a cache line with
-        each step of k.
-
-        They do if these are read next, are contiguous, and do not fit L2. A tile of few rows of few
-        channels begins streams that hardware prefetchers have not detected yet. Pointwise
-        convolutions were 1.02 to 1.5 times as fast.
-        """
+    def prefetches(self) -> bool:
+        """Whether micro-kernels prefetch the pixels behind those of their tile."""
         source, x = self.source, self.axes[2]
         apart = source.pixel * source.dtype.itemsize
         nbytes = math.prod(source.size) * self.batch * apart
         is_dense = source.pixel == self.task.source_channels * self.task.groups
-        return is_dense and not self.copied and x.step == 1 and nbytes > caches.level(2)
+        is_contiguous = is_dense and not self.copied and x.step == 1
+        return prefetch_policy.conv_prefetches_pixels(cpu.host(), is_contiguous, nbytes)
 
     @property
     def is_inside(self) -> bool:
         """Whether no window meets padding that micro-kernels skip."""
         *outer, x = self.axes
-        whole = all(pair == (0, len(axis.kernel)) for axis in outer for pair in axis.each_taps())
+        whole = all(pair == (0, len(axis.kernel)) for axis in outer for pair in axis.windows())
         return whole and self.inside == (0, x.places)
+
+
+def kernel_tables(
+    dtype: DType, features: int, panels: Panels, rows: Set[int], narrow: bool, prefetch: bool
+) -> tuple[Any, Any]:
+    """The tables for whole panels and for the last panel: addresses of micro-kernels by number of
+    rows. Numbers of rows that do not occur have 0."""
+    lanes = target.host().lanes(dtype.itemsize)
+    last = features - (panels.number - 1) * panels.width
+    full = MicroKernel(dtype, Tile(1, panels.width // lanes), narrow=narrow, prefetch=prefetch)
+    tail = full._replace(tile=Tile(1, panels.tail // lanes), masked=last < panels.tail)
+    if last == panels.width:
+        tail = full
+    if panels.number == 1:
+        full = tail
+    by_rows = [
+        {n: kernel._replace(tile=Tile(n, kernel.tile.vectors)) for n in rows}
+        for kernel in (full, tail)
+    ]
+    found = microkernel_registry.addresses([kernel for each in by_rows for kernel in each.values()])
+    places = range(panels.most_rows + 1)
+    of_full, of_tail = (
+        array(found[each[n]] if n in rows else 0 for n in places) for each in by_rows
+    )
+    return of_full, of_tail
+
+
+def tile_rows(cut: Tiling) -> set[int]:
+    """The numbers of rows of tiles, and of parts of tiles at the ends of lines."""
+    x = cut.axes[2]
+    inside = cut.inside
+    seen = [] if cut.dense else [x.readers(t) for t in range(len(x.kernel))]
+    found = set()
+    for start in range(0, x.places, cut.segment):
+        parts = balanced(min(cut.segment, x.places - start), cut.most)
+        found |= {parts.size + more for more in (0, 1) if not more or parts.longer}
+        if inside[0] <= start and start + cut.segment <= inside[1]:
+            continue
+        end = start
+        for number in range(parts.parts):
+            low, end = end, end + parts.size + ((number + 1) % parts.parts < parts.longer)
+            if low < inside[0] or end > inside[1]:
+                found |= {min(end, last) - max(low, first) for first, last in seen}
+    return {count for count in found if count > 0}

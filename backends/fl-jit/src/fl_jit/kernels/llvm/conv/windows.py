@@ -43,18 +43,18 @@ class Axis(NamedTuple):
         """The extent of the source positions that ``places`` adjacent results read."""
         return (places - 1) * self.step + max(len(self.kernel) - 1, 0) * self.spread + 1
 
-    def taps(self, place: int) -> tuple[int, int]:
+    def window(self, place: int) -> tuple[int, int]:
         """The range (first, end) of t for which a result position reads the source."""
         first = self.origin + place * self.step
         low = min(max(-(first // self.spread), 0), len(self.kernel))
         high = min(max(-((first - self.source) // self.spread), low), len(self.kernel))
         return low, high
 
-    def each_taps(self) -> Iterator[tuple[int, int]]:
-        """``taps`` of all positions."""
-        return map(self.taps, range(self.places))
+    def windows(self) -> Iterator[tuple[int, int]]:
+        """``window`` of all positions."""
+        return map(self.window, range(self.places))
 
-    def seen(self, t: int) -> tuple[int, int]:
+    def readers(self, t: int) -> tuple[int, int]:
         """The range (first, end) of result positions that read the source at t."""
         first = self.origin + t * self.spread
         low = min(max(-(first // self.step), 0), self.places)

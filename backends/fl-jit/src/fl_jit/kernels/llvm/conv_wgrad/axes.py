@@ -1,5 +1,7 @@
-"""Reduction axes of a wgrad: the batch and the spatial axes, and their division into input
-tiles."""
+"""Operands of a wgrad: supported dtypes and strides, and the reduction axes.
+
+These are the batch and the spatial axes. They are divided into input tiles.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from fl_jit.kernels.descriptors import ConvWeightGrad
-from fl_jit.kernels.layout import Layout, Placement, Shape
+from fl_jit.kernels.layout import Layout, Packed, Placement, Shape, dense
+from fl_jit.kernels.library import UnsupportedError
 from fl_jit.kernels.llvm.conv_wgrad.kernel_args import AXES
+from fl_jit.kernels.llvm.loop_nest import computed
+from fl_tensor.dtypes import HALF, float32, float64
 
 #: The first position, and the last one + 1.
 Range: TypeAlias = tuple[int, int]
@@ -38,7 +43,7 @@ class Axis(NamedTuple):
         """The extent of the positions of x that one position of the gradient reads."""
         return (self.kernel - 1) * self.dilation + 1
 
-    def seen(self, size: int) -> int:
+    def read_extent(self, size: int) -> int:
         """The extent of the positions of x that ``size`` positions of the gradient read."""
         return (size - 1) * self.stride + self.reach
 
@@ -50,11 +55,11 @@ class Axis(NamedTuple):
     @property
     def is_inside(self) -> bool:
         """Whether no padding is read."""
-        return not self.low and self.seen(self.size) <= self.extent
+        return not self.low and self.read_extent(self.size) <= self.extent
 
-    def observed_through(self, tap: int) -> Range:
+    def read_through(self, position: int) -> Range:
         """Positions of the gradient for which a kernel position reads x, and not padding."""
-        before = self.low - tap * self.dilation
+        before = self.low - position * self.dilation
         first = min(max(-(-before // self.stride), 0), self.size)
         end = (self.extent - 1 + before) // self.stride + 1
         return first, max(min(end, self.size), first)
@@ -94,7 +99,7 @@ def axes_of(descriptor: ConvWeightGrad) -> list[Axis]:
     return [Axis(1, 1)] * (AXES - len(found)) + found
 
 
-def axis_words(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
+def axis_fields(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
     """The fields of axes whose input tiles have ``steps`` positions, without those of copies."""
     found: dict[str, int] = {}
     for a, (axis, step) in enumerate(zip(axes, steps, strict=True)):
@@ -104,13 +109,20 @@ def axis_words(axes: Sequence[Axis], steps: Sequence[int]) -> dict[str, int]:
             f"size {a}": axis.size,
             f"stride {a}": axis.stride,
             f"low {a}": axis.low,
-            f"dilation {a}": axis.dilation,
             f"reach {a}": axis.reach,
             f"extent {a}": axis.extent,
             f"x {a}": axis.x,
             f"gradient {a}": axis.gradient,
         }
     return found
+
+
+def kernel_strides(descriptor: ConvWeightGrad, features: int) -> tuple[int, int, int]:
+    """Byte strides of groups of ``features``, of features and of channels in the result."""
+    out, item = descriptor.out, descriptor.out.dtype.itemsize
+    grouped = len(out.shape) == len(descriptor.x.shape) + 1
+    group, feature, channel = (step * item for step in ((0,) * (not grouped) + strides(out))[:3])
+    return group if grouped else feature * features, feature, channel
 
 
 def steps_of(axes: Sequence[Axis], pixels: int, parts: int = 1) -> tuple[int, ...]:
@@ -131,6 +143,49 @@ def steps_of(axes: Sequence[Axis], pixels: int, parts: int = 1) -> tuple[int, ..
     return tuple(reversed(steps))
 
 
-def rounded(nbytes: int) -> int:
-    """Bytes, rounded up to whole cache lines."""
-    return -(-nbytes // 64) * 64
+def input_strides(axes: Sequence[Axis], steps: Sequence[int], pixel: int) -> tuple[list[int], int]:
+    """The byte stride of each axis in an input tile of x, of ``steps`` positions of the gradient
+    with ``pixel`` bytes for each pixel; and the bytes of the tile."""
+    pitches = [pixel]
+    for axis, step in list(zip(axes, steps, strict=True))[::-1]:
+        pitches.insert(0, pitches[0] * axis.read_extent(step))
+    return pitches[1:], pitches[0]
+
+
+def with_strides(descriptor: ConvWeightGrad) -> ConvWeightGrad:
+    """The descriptor, with strides where these are left open.
+
+    Raises UnsupportedError for packed operands, for mixed dtypes (half precision may give float32),
+    and for empty operands.
+    """
+    dtype, rank = descriptor.x.dtype, len(descriptor.x.shape)
+    bias = [] if descriptor.bias is None else [descriptor.bias]
+    pairs = [(descriptor.x, dtype), (descriptor.gradient, dtype)]
+    pairs += [(each, descriptor.out.dtype) for each in (descriptor.out, *bias)]
+    for place, wanted in pairs:
+        if isinstance(place, Packed):
+            raise UnsupportedError("gradients of weights are written by strides, not packed")
+        if place.dtype not in (float32, float64, *HALF) or place.dtype != wanted:
+            raise UnsupportedError(f"{place}: expected {wanted} as other operands have")
+        if 0 in place.shape:
+            raise UnsupportedError(f"nothing to sum over: {place}")
+    if descriptor.out.dtype not in (dtype, computed(dtype)):
+        raise UnsupportedError(f"{descriptor.out}: expected {dtype} or {computed(dtype)}")
+    if not 3 <= rank <= AXES + 1:
+        raise UnsupportedError(f"one to three axes of space, not {rank - 2}")
+    images = (0, *range(2, rank), 1)
+    *groups, feature, channel = range(len(descriptor.out.shape) - rank + 2)
+    kernel = (*groups, *range(channel + 1, len(descriptor.out.shape)), channel, feature)
+    return descriptor._replace(
+        x=_with_strides(descriptor.x, images),
+        gradient=_with_strides(descriptor.gradient, images),
+        out=_with_strides(descriptor.out, kernel),
+        bias=_with_strides(bias[0], (0,)) if bias else None,
+    )
+
+
+def _with_strides(place: Placement, order: Shape) -> Layout:
+    assert isinstance(place, Layout)
+    if place.strides is not None:
+        return place
+    return place._replace(strides=dense(place.shape, order))

@@ -11,10 +11,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.descriptors import ConvWeightGrad
 from fl_jit.kernels.layout import Shape
-from fl_jit.kernels.llvm import caches, tile
+from fl_jit.kernels.llvm import prefetch_policy, tile
 from fl_jit.kernels.llvm.conv_wgrad.axes import Axis, Range, steps_of, strides
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_jit.kernels.llvm.tile import Cut, Tile
@@ -38,14 +39,12 @@ MOST_DIVIDED = 1 << 18
 #: read and added, mostly beyond L2, which takes about as long as 40 pixels. The number of parts is
 #: a power of two, which threads share equally.
 PART_PIXELS, MOST_PARTS = 3072, 16
-#: Channels up to which those of adjacent taps are joined: more fill a tile of their own.
+#: Channels up to which those of adjacent positions are joined: more fill a tile of their own.
 MOST_JOINED = 8
 #: Bytes from pixel to pixel below which x, and the gradient, are read without a copy. Pixels that
 #: are further apart, mostly by a power of two, map to the same few cache sets. If the next input
 #: tile is prefetched into L2, the limit is the second one.
-MOST_DIRECT, MOST_DIRECT_AHEAD = 1024, 2048
-#: Bytes of a group's channels up to which a copy of a pixel prefetches those of the next group.
-MOST_PREFETCHED = 256
+MOST_DIRECT, MOST_DIRECT_PREFETCHED = 1024, 2048
 #: Number of tiles from which on the gradient is always copied, since so many read the copy.
 MANY_TILES = 32
 #: Cost of a copy of an input tile of the gradient, relative to one micro-kernel call on it.
@@ -58,8 +57,8 @@ class Plan(NamedTuple):
     steps            positions along each axis of an input tile
     input_tiles      number of input tiles
     parts            number of parts, each of which is a number of input tiles
-    joined           whether channels of the taps of a row count as channels
-    rows             rows of all tiles: channels, of all taps of a row if joined
+    joined           whether channels of the positions of a row count as channels
+    rows             rows of all tiles: channels, of all positions of a row if joined
     cut              of rows into tiles
     vectors          of features in a panel
     x_direct         whether x is read without a copy
@@ -87,9 +86,9 @@ class Plan(NamedTuple):
         """Steps of a micro-kernel along ``pixels`` pixels of a line."""
         return -(-pixels // 2) if self.pairs else pixels
 
-    def range_of(self, axis: Axis, tap: int) -> Range:
+    def range_of(self, axis: Axis, position: int) -> Range:
         """The pixels of a line that are multiplied for a kernel position along it."""
-        seen = axis.observed_through(tap)
+        seen = axis.read_through(position)
         return seen if seen in self.ranges else self.ranges[0]
 
 
@@ -104,14 +103,14 @@ def plan(descriptor: ConvWeightGrad, axes: Sequence[Axis], tiles: Tile | None = 
     rows = channels * axes[-1].kernel if joined else channels
     cut, vectors = _tile(rows, features, dtype, tiles)
     pixels = math.prod(axis.size for axis in axes)
-    taps = math.prod(axis.kernel for axis in axes)
-    few = taps * channels * features <= MOST_DIVIDED
+    positions = math.prod(axis.kernel for axis in axes)
+    few = positions * channels * features <= MOST_DIVIDED
     parts = max(1, min(pixels // PART_PIXELS, MOST_PARTS)) if few else 1
     parts = 1 << (parts.bit_length() - 1)
     steps = _steps(axes, computed(dtype), Tile(tallest(cut), vectors), 1 + pairs, parts)
     input_tiles = math.prod(-(-axis.size // step) for axis, step in zip(axes, steps, strict=True))
     prefetch = input_tiles > 1 and _prefetches(descriptor, axes, steps)
-    most_direct = MOST_DIRECT_AHEAD if prefetch else MOST_DIRECT
+    most_direct = MOST_DIRECT_PREFETCHED if prefetch else MOST_DIRECT
     x_side, gradient_side = (
         (count == 1 or strides(place)[1] == 1) and distance < most_direct and not converts
         for count, place, distance in (
@@ -145,34 +144,34 @@ def _steps(axes: Sequence[Axis], dtype: DType, of: Tile, factor: int, parts: int
         return steps_of(axes, factor * PIXELS_OF_ONE_PLACE, parts)
     near, lanes = steps_of(axes, factor * PIXELS_NEAR, parts), target.host().lanes(dtype.itemsize)
     nbytes = (of.vectors + -(-of.rows // lanes)) * lanes * dtype.itemsize
-    fits = PIXELS_NEAR * nbytes <= caches.level(1) and near[2] >= axes[2].reach
+    fits = PIXELS_NEAR * nbytes <= cpu.host().l1 and near[2] >= axes[2].reach
     if fits and 4 * math.prod(near) >= 3 * factor * PIXELS_NEAR:
         return near
     return steps_of(axes, factor * PIXELS, parts)
 
 
 def _prefetches(descriptor: ConvWeightGrad, axes: Sequence[Axis], steps: Sequence[int]) -> bool:
-    # Whether the data of input tiles is contiguous, and L2 holds that of this one and of the next.
+    # Whether micro-kernels prefetch the next input tile.
     item = descriptor.x.dtype.itemsize
     channels, features = (place.shape[1] * item for place in (descriptor.x, descriptor.gradient))
     lies = axes[-1].x == channels and axes[-1].gradient == features
     for outer, inner in itertools.pairwise(axes):
         lies = lies and (outer.extent == 1 or outer.x == inner.x * inner.extent)
         lies = lies and (outer.size == 1 or outer.gradient == inner.gradient * inner.size)
-    seen = (min(a.seen(step), a.extent) for a, step in zip(axes, steps, strict=True))
+    seen = (min(a.read_extent(step), a.extent) for a, step in zip(axes, steps, strict=True))
     nbytes = math.prod(seen) * channels + math.prod(steps) * features
-    return lies and 2 * nbytes <= caches.level(2)
+    return prefetch_policy.wgrad_prefetches_tile(cpu.host(), lies, nbytes)
 
 
 def _ranges(axes: Sequence[Axis], tiles: int, direct: bool) -> list[Range]:
     # The ranges of lines that kernel positions read, if they save more than copies of the gradient
     # cost, in units of micro-kernel calls on whole lines. ``direct``: without ranges there would be
     # no copy.
-    *others, along = axes
-    whole = 0, along.size
-    seen = [along.observed_through(tap) for tap in range(along.kernel)]
+    *others, line = axes
+    whole = 0, line.size
+    seen = [line.read_through(position) for position in range(line.kernel)]
     parts = list(dict.fromkeys(each for each in seen if each != whole))
-    unseen = sum(along.size - (end - first) for first, end in seen) / along.size
+    unseen = sum(line.size - (end - first) for first, end in seen) / line.size
     saved = unseen * math.prod(axis.kernel for axis in others) * tiles
     return parts if saved > COPY * (len(parts) + direct) else []
 

@@ -6,8 +6,8 @@ The memory traffic overlaps with the computation. The data is in L2 when it is c
 from __future__ import annotations
 
 from fl_jit.kernels.codegen.vectors import IR, i64
-from fl_jit.kernels.llvm.conv_wgrad.padded_input import InputTiles
-from fl_jit.kernels.llvm.microkernel import LINE
+from fl_jit.kernels.cpu import LINE
+from fl_jit.kernels.llvm.conv_wgrad.kernel_args import InputTiles
 
 
 class Prefetch(InputTiles):
@@ -26,9 +26,9 @@ class Prefetch(InputTiles):
     def prefetch_tile(self, input_tile: IR, own: IR) -> None:
         """Begin to prefetch the data of the next input tile. Threads that share data would each
         prefetch all of it. Then a thread prefetches its ``own`` memory instead."""
-        b, words = self.b, self.words
-        self.locate(self.minimum(b.add(input_tile, i64(1)), b.sub(words["strips"], i64(1))))
-        splits = words["tile_splits"], words["panel_splits"]
+        b, args = self.b, self.args
+        self.locate(self.minimum(b.add(input_tile, i64(1)), b.sub(args["input_tiles"], i64(1))))
+        splits = args["tile_splits"], args["panel_splits"]
         self._ranges = [
             tuple(b.select(b.icmp_signed("==", split, i64(1)), end, own) for end in ends)
             for split, ends in zip(splits, (self._of_x(), self._of_gradient()), strict=True)
@@ -50,25 +50,21 @@ class Prefetch(InputTiles):
         return here
 
     def _of_x(self) -> tuple[IR, IR]:
-        b, words, places = self.b, self.words, []
-        for axis, (start, extent) in enumerate(zip(self.starts, self.extents, strict=True)):
-            stride = words[f"stride {axis}"]
-            before = b.sub(b.mul(start, stride), words[f"low {axis}"])
-            seen = b.add(b.mul(b.sub(extent, i64(1)), stride), words[f"reach {axis}"])
-            end = self.minimum(b.add(before, seen), words[f"extent {axis}"])
-            places.append((self.maximum(before, i64(0)), end))
-        return self._between("x", places)
+        ends = []
+        for axis in self.tile_axes():
+            end = self.minimum(self.b.add(axis.first, axis.count), axis.extent)
+            ends.append((self.maximum(axis.first, i64(0)), end))
+        return self._between("x", ends)
 
     def _of_gradient(self) -> tuple[IR, IR]:
-        b = self.b
-        ends = [b.add(*pair) for pair in zip(self.starts, self.extents, strict=True)]
+        ends = [self.b.add(*pair) for pair in zip(self.starts, self.extents, strict=True)]
         return self._between("gradient", list(zip(self.starts, ends, strict=True)))
 
     def _between(self, name: str, places: list[tuple[IR, IR]]) -> tuple[IR, IR]:
         # From the cache line of the first position to the end of the last one, of all groups.
-        b, words = self.b, self.words
-        pitches = [words[f"{name} {axis}"] for axis in range(len(places))]
+        b, args = self.b, self.args
+        pitches = [args[f"{name} {axis}"] for axis in range(len(places))]
         parts = list(zip(places, pitches, strict=True))
-        begin = self.sum(words[name], *((first, pitch) for (first, _), pitch in parts))
-        last = self.sum(words[name], *((b.sub(end, i64(1)), pitch) for (_, end), pitch in parts))
+        begin = self.sum(args[name], *((first, pitch) for (first, _), pitch in parts))
+        last = self.sum(args[name], *((b.sub(end, i64(1)), pitch) for (_, end), pitch in parts))
         return b.and_(begin, i64(-LINE)), b.add(last, pitches[-1])

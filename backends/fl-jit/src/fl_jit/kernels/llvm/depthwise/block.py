@@ -20,10 +20,9 @@ from llvmlite import ir
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.llvm import FOLDER
-from fl_jit.kernels.llvm.depthwise import microkernel as pixels
+from fl_jit.kernels.llvm.depthwise import microkernel
 from fl_jit.kernels.llvm.depthwise.groups import Groups
 from fl_jit.kernels.llvm.depthwise.microkernel import Windows
-from fl_jit.kernels.llvm.tile import registers
 from fl_tensor.dtypes import DType
 
 #: Maximum pixels of a block.
@@ -67,7 +66,7 @@ def best(
     """The largest block for these numbers of groups. Registers hold the accumulators and the data
     that is reused, weights or pixels. A row of the kernel has at most ``columns`` columns."""
     held, turns = groups.held(machine.lanes(dtype.itemsize)), groups.target
-    has = registers(machine) - (not machine.has_fma)
+    has = machine.registers - (not machine.has_fma)
     known = is_known(groups, columns)
 
     def needed(pixels: int, vectors: int) -> int:
@@ -107,9 +106,9 @@ def assembly(dtype: DType, blocks: Sequence[Block], machine: Target) -> str:
     module = ir.Module("blocks")
     module.triple = target.triple()
     for each in blocks:
-        function = ir.Function(module, pixels.SIGNATURE, each.name)
+        function = ir.Function(module, microkernel.SIGNATURE, each.name)
         if each.windows is None:
-            pixels.Any(function, each, machine, dtype)
+            microkernel.AnyWindows(function, each, machine, dtype)
         else:
-            pixels.Known(function, each, each.windows, machine, dtype)
+            microkernel.KnownWindows(function, each, each.windows, machine, dtype)
     return str(module)

@@ -37,7 +37,7 @@ def places(axis: Axis) -> Iterator[Bounds]:
     """The bounds of all places of an axis."""
     for j in range(axis.places):
         origin = axis.origin + j * axis.step
-        low, high = axis.taps(j)
+        low, high = axis.window(j)
         count = high - low
         source, kernel = (origin + low * axis.spread, axis.kernel[low]) if count else (0, 0)
         yield Bounds(axis.first + j * axis.every, source, kernel, count)
@@ -104,7 +104,7 @@ def _rows(axes: Sequence[Sequence[Axis]]) -> Iterator[tuple[Bounds, Bounds]]:
     return itertools.product(deep, high)
 
 
-class Stretch(NamedTuple):
+class Segment(NamedTuple):
     """Adjacent pixels of a line.
 
     pixels   number of pixels
@@ -123,16 +123,16 @@ class Stretch(NamedTuple):
     windows: Windows | None = None
 
 
-def line(phases: Sequence[Axis], most: int, by: Distances, known: bool) -> list[Stretch]:
-    """A line as stretches of at most ``most`` pixels, in memory order. Unless their windows are
-    ``known``, all pixels of a stretch have the same columns."""
+def line(phases: Sequence[Axis], most: int, by: Distances, known: bool) -> list[Segment]:
+    """A line as segments of at most ``most`` pixels, in memory order. Unless their windows are
+    ``known``, all pixels of a segment have the same columns."""
     if known:
         return list(_known(phases, most, by))
     found = [each for axis in phases for each in _alike(axis, most, by)]
-    return sorted(found, key=lambda stretch: stretch.target)
+    return sorted(found, key=lambda segment: segment.target)
 
 
-def _alike(axis: Axis, most: int, by: Distances) -> Iterator[Stretch]:
+def _alike(axis: Axis, most: int, by: Distances) -> Iterator[Segment]:
     for _, run in itertools.groupby(places(axis), lambda seen: (seen.kernel, seen.places)):
         left = list(run)
         parts, size, longer = tile.balanced(len(left), most)
@@ -140,10 +140,10 @@ def _alike(axis: Axis, most: int, by: Distances) -> Iterator[Stretch]:
             count = size + (part < longer)
             first, left = left[0], left[count:]
             starts = first.source * by.source[2], first.kernel * by.kernel[2]
-            yield Stretch(count, *starts, first.place * by.target[2], first.places)
+            yield Segment(count, *starts, first.place * by.target[2], first.places)
 
 
-def _known(phases: Sequence[Axis], most: int, by: Distances) -> Iterator[Stretch]:
+def _known(phases: Sequence[Axis], most: int, by: Distances) -> Iterator[Segment]:
     # Pixels of all phases in order: the origin of each window, and its places.
     pixels: dict[int, tuple[int, list[tuple[int, int]]]] = {}
     inside = []
@@ -152,7 +152,7 @@ def _known(phases: Sequence[Axis], most: int, by: Distances) -> Iterator[Stretch
             place, origin, (low, high) = (
                 axis.first + j * axis.every,
                 axis.origin + j * axis.step,
-                axis.taps(j),
+                axis.window(j),
             )
             seen = [(origin + t * axis.spread, axis.kernel[t]) for t in range(low, high)]
             pixels[place] = origin, seen
@@ -165,7 +165,7 @@ def _known(phases: Sequence[Axis], most: int, by: Distances) -> Iterator[Stretch
         windows = tuple(
             tuple((place - first, column) for place, column in seen) for _, seen in here
         )
-        yield Stretch(count, first * by.source[2], 0, start * by.target[2], 0, windows)
+        yield Segment(count, first * by.source[2], 0, start * by.target[2], 0, windows)
 
 
 def _pieces(length: int, most: int, every: int, ends: tuple[int, int]) -> Iterator[tuple[int, int]]:
@@ -190,8 +190,8 @@ def _pieces(length: int, most: int, every: int, ends: tuple[int, int]) -> Iterat
     return zip(itertools.accumulate([0, *best[:-1]]), best, strict=True)
 
 
-def column_table(line: Sequence[Stretch], codes: Sequence[int]) -> list[int]:
-    """Stretches as numbers; the code of each takes the place of ``pixels``."""
+def column_table(line: Sequence[Segment], codes: Sequence[int]) -> list[int]:
+    """Segments as numbers; the code of each takes the place of ``pixels``."""
     pairs = zip(line, codes, strict=True)
     return [number for each, code in pairs for number in (code, *each[1:5])]
 

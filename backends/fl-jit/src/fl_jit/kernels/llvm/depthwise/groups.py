@@ -124,7 +124,7 @@ class Task(NamedTuple):
     dtype: DType
 
     @property
-    def taps(self) -> int:
+    def kernel_size(self) -> int:
         """Places of the kernel."""
         return math.prod(self.kernel)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target
-from fl_jit.kernels.llvm import caches, strided_copy
+from fl_jit.kernels.llvm import strided_copy
 from fl_jit.kernels.llvm.conv.implicit_gemm import Image
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.depthwise.groups import Task
-from fl_tensor.dtypes import DType
+from fl_jit.kernels.llvm.launcher import aligned
 
 #: Minimum ratio of kernel size to line length for which a copy is faster. The ratio is higher if
 #: more pixels are at a border, and if each element is read more often.
@@ -23,174 +23,131 @@ _FEW, _LONG = 4, 8
 _ITEMS = 16
 
 
-class Images(NamedTuple):
-    """Source and target in the form that the loop nest uses.
+class Images:
+    """Source and result of the sums over windows ``axes``, in the form that the loop nest uses.
 
-    words    argument fields of the loop nest
+    fields   argument fields of the loop nest
     axes     the windows, all of which see the whole kernel along lines that are copied
     source   bytes between planes, rows and pixels, of the copy if there is one
     target   the same of the result
-    copied   whether either is copied
+    copies   whether the source is copied. Code with ``known`` windows needs no padding
+    buffers  whether the result goes through a buffer
     """
 
-    words: dict[str, int]
-    axes: list[Sequence[Axis]]
-    source: list[int]
-    target: list[int]
-    copied: bool
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         source: Image,
         result: Image,
         axes: Sequence[Sequence[Axis]],
         task: Task,
         known: bool,
-    ) -> Images:
-        """Images by strides with windows ``axes``. Code with ``known`` windows needs no padding."""
-        sides = _Sides.of(source, result, axes, task, known)
-        padding = _padding(axes[2]) if sides.copies else (0, 0)
-        axes = [*axes[:2], [_padded(axis, *padding) for axis in axes[2]]]
-        rows, line = _size(axes)
-        some, step = _division(sides, axes, task)
-        from_, of_source, input_tile = _source(sides, axes, task, some)
-        to, of_target, buffer = _target(sides, axes, task, some)
-        inner = axes[2][0]
-        taps_by = [phases[0].spread * move for phases, move in zip(axes, from_, strict=True)]
-        words = {
-            "row_groups": -(-rows // step),
-            "row_step": step,
-            "rows": rows,
-            "line": line,
-            "slices": -(-task.number // some),
-            "slice": some,
-            "source_line": axes[1][0].step * from_[1],
-            "target_line": axes[1][0].every * to[1],
-            "source_pixel": inner.step * from_[2],
-            "target_pixel": inner.every * to[2],
-            "source_plane_tap": taps_by[0],
-            "source_row_tap": taps_by[1],
-            "source_tap": taps_by[2],
-            "source_place": from_[2],
-            "target_place": to[2],
-            "copied_before": padding[0] * from_[2],
-            "copied_behind": padding[1] * from_[2],
-            "buffer_at": input_tile,
-            "worker_bytes": input_tile + buffer,
+    ) -> None:
+        deep, height, self._line = (sum(axis.places for axis in phases) for phases in axes)
+        self._rows, self._task = deep * height, task
+        large = task.kernel_size * (task.kernel[2] - 1) >= _LARGE * self._line
+        self._needed = source.channel != 1 or source.dtype is not task.dtype
+        self.copies = self._needed or (large and not known)
+        self.buffers = result.channel != 1 or result.dtype is not task.dtype
+        before, behind = _padding(axes[2]) if self.copies else (0, 0)
+        width = before + source.size[2] + behind
+        padded = [axis._replace(source=width, origin=axis.origin + before) for axis in axes[2]]
+        self.axes = [*axes[:2], padded]
+        self._extent = (*source.size[:2], width)
+        groups, rows = self._division(source)
+        item = task.dtype.itemsize
+        # Bytes of a pixel of either copy, and of the copies.
+        pixels = [groups * channels * item for channels in task.groups]
+        tile = aligned(math.prod(self._extent) * pixels[0] * self.copies)
+        buffer = aligned(self._rows * self._line * pixels[1] * self.buffers)
+        self.source = _strides(source, item, self.copies, self._extent[1:], pixels[0])
+        self.target = _strides(result, item, self.buffers, (height, self._line), pixels[1])
+        self.fields = self._fields_of(source, result) | {
+            "row_groups": -(-self._rows // rows),
+            "row_step": rows,
+            "rows": self._rows,
+            "line": self._line,
+            "slices": -(-task.number // groups),
+            "slice": groups,
+            "copied_pixel": pixels[0],
+            "copied_line": width * pixels[0],
+            "copied_before": before,
+            "copied_columns": width,
+            "buffer_pixel": pixels[1],
+            "buffer_at": tile,
+            "worker_bytes": tile + buffer,
         }
-        copied = sides.copies or sides.buffers
-        return cls(words | of_source | of_target, list(axes), from_, to, copied)
+
+    def _division(self, source: Image) -> tuple[int, int]:
+        # Groups and rows that are computed at a time, so that their copies fit a cache.
+        _, number, groups, _, dtype = self._task
+        item, held = dtype.itemsize, groups.held(target.host().lanes(dtype.itemsize))
+        rows, line = self._rows, self._line
+        of_source = groups.source * math.prod(self._extent) * self.copies
+
+        def fitting(nbytes: int, elements: int) -> int:
+            # Groups of so many elements, in whole vectors, that fit ``nbytes``.
+            return max(nbytes // (item * elements) // held, 1) * held
+
+        if self._needed or self.buffers:
+            of_target = groups.target * rows * line * self.buffers
+            return min(fitting(cpu.host().l2 // 2, of_source + of_target), number), rows
+        if self.copies:
+            of_weights = self._task.kernel_size * groups.source * groups.target
+            some = fitting(cpu.host().l1 * 3 // 4, of_source + of_weights)
+            return min(some, _FEW * held, number), rows
+        if number < _LONG * held:
+            return number, 1
+        row = number * item * (groups.source * source.size[2] + groups.target * line)
+        step = min(cpu.host().l2 // 2 // row, -(-rows * self._task.batch // _ITEMS), rows)
+        return number, max(step, 1)
+
+    def _fields_of(self, source: Image, result: Image) -> dict[str, int]:
+        given, wanted = source.dtype.itemsize, result.dtype.itemsize
+        depth, height, width = source.size
+        _, rows, columns = (phases[0] for phases in self.axes)
+        kernel = [axes[0].spread * s for axes, s in zip(self.axes, self.source, strict=True)]
+        return {
+            "source_image": source.batch * given,
+            "source_group": source.channel * self._task.groups.source * given,
+            "source_move": self._move(source, reads=True) if self.copies else 0,
+            "source_planes": depth,
+            "source_rows": height,
+            "source_columns": width,
+            "source_plane": source.plane * given,
+            "source_row": source.row * given,
+            "source_column": source.pixel * given,
+            "source_channel": source.channel * given,
+            "source_line": rows.step * self.source[1],
+            "source_pixel": columns.step * self.source[2],
+            "source_kernel_plane": kernel[0],
+            "source_kernel_row": kernel[1],
+            "source_kernel_column": kernel[2],
+            "source_place": self.source[2],
+            "target_image": result.batch * wanted,
+            "target_group": result.channel * self._task.groups.target * wanted,
+            "target_move": self._move(result, reads=False) if self.buffers else 0,
+            "target_column": result.pixel * wanted,
+            "target_channel": result.channel * wanted,
+            "target_line": rows.every * self.target[1],
+            "target_pixel": columns.every * self.target[2],
+            "target_place": self.target[2],
+        }
+
+    def _move(self, image: Image, reads: bool) -> int:
+        # Copy function between an image and memory with contiguous channels.
+        pixel = 1 if image.size[2] == 1 else image.pixel
+        given, own = (pixel, image.channel), (0, 1)
+        dtypes = image.dtype, self._task.dtype
+        if reads:
+            return strided_copy.address(strided_copy.kind(*own, *given), *dtypes)
+        return strided_copy.address(strided_copy.kind(*given, *own), *dtypes[::-1])
 
 
-class _Sides(NamedTuple):
-    # The images by strides; whether a copy of the source is required; whether the source is copied;
-    # whether the result goes through a buffer.
-    source: Image
-    result: Image
-    needed: bool
-    copies: bool
-    buffers: bool
-
-    @classmethod
-    def of(
-        cls,
-        source: Image,
-        result: Image,
-        axes: Sequence[Sequence[Axis]],
-        task: Task,
-        known: bool,
-    ) -> _Sides:
-        line = sum(axis.places for axis in axes[2])
-        large = task.taps * (task.kernel[2] - 1) >= _LARGE * line
-        needed = source.channel != 1 or source.dtype is not task.dtype
-        buffers = result.channel != 1 or result.dtype is not task.dtype
-        return cls(source, result, needed, needed or (large and not known), buffers)
-
-
-def _size(axes: Sequence[Sequence[Axis]]) -> tuple[int, int]:
-    # Rows of the result, and pixels of each.
-    deep, high, line = (sum(axis.places for axis in phases) for phases in axes)
-    return deep * high, line
-
-
-def _division(sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task) -> tuple[int, int]:
-    # Groups and rows that are computed at a time, so that their copies fit a cache.
-    _, number, groups, _, dtype = task
-    item, held = dtype.itemsize, groups.held(target.host().lanes(dtype.itemsize))
-    rows, line = _size(axes)
-    of_source = groups.source * math.prod(_extent(sides.source, axes)) if sides.copies else 0
-    of_target = groups.target * rows * line if sides.buffers else 0
-    if sides.needed or sides.buffers:
-        some = _fitting(caches.level(2) // 2, item * (of_source + of_target), held)
-        return min(some, number), rows
-    if sides.copies:
-        of_weights = task.taps * groups.source * groups.target
-        some = _fitting(caches.level(1) * 3 // 4, item * (of_source + of_weights), held)
-        return min(some, _FEW * held, number), rows
-    if number < _LONG * held:
-        return number, 1
-    row = number * item * (groups.source * sides.source.size[2] + groups.target * line)
-    step = min(caches.level(2) // 2 // row, -(-rows * task.batch // _ITEMS), rows)
-    return number, max(step, 1)
-
-
-def _source(
-    sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task, some: int
-) -> tuple[list[int], dict[str, int], int]:
-    # Bytes between planes, rows and pixels; argument fields; bytes of a copy of some groups.
-    source, given, item = sides.source, sides.source.dtype.itemsize, task.dtype.itemsize
-    extent, pixel = _extent(source, axes), some * task.groups.source * item
-    moves = [move * item for move in (source.plane, source.row, source.pixel)]
-    if sides.copies:
-        moves = [extent[1] * extent[2] * pixel, extent[2] * pixel, pixel]
-    depth, height, width = source.size
-    words = {
-        "source_image": source.batch * given,
-        "source_group": source.channel * task.groups.source * given,
-        "source_move": _move(source, source.dtype, task.dtype, True) if sides.copies else 0,
-        "source_planes": depth,
-        "source_rows": height,
-        "source_columns": width,
-        "source_plane": source.plane * given,
-        "source_row": source.row * given,
-        "source_column": source.pixel * given,
-        "source_channel": source.channel * given,
-        "copied_pixel": pixel,
-        "copied_line": extent[2] * pixel,
-    }
-    return moves, words, _rounded(math.prod(extent) * pixel) if sides.copies else 0
-
-
-def _target(
-    sides: _Sides, axes: Sequence[Sequence[Axis]], task: Task, some: int
-) -> tuple[list[int], dict[str, int], int]:
-    # The same of the result.
-    result, wanted, item = sides.result, sides.result.dtype.itemsize, task.dtype.itemsize
-    (rows, line), pixel = _size(axes), some * task.groups.target * item
-    moves = [move * item for move in (result.plane, result.row, result.pixel)]
-    if sides.buffers:
-        high = sum(axis.places for axis in axes[1])
-        moves = [high * line * pixel, line * pixel, pixel]
-    words = {
-        "target_image": result.batch * wanted,
-        "target_group": result.channel * task.groups.target * wanted,
-        "target_move": _move(result, task.dtype, result.dtype, False) if sides.buffers else 0,
-        "target_column": result.pixel * wanted,
-        "target_channel": result.channel * wanted,
-        "buffer_pixel": pixel,
-    }
-    return moves, words, _rounded(rows * line * pixel) if sides.buffers else 0
-
-
-def _extent(source: Image, axes: Sequence[Sequence[Axis]]) -> tuple[int, int, int]:
-    # Extent of a copy of the source, with lines padded.
-    return (*source.size[:2], axes[2][0].source)
-
-
-def _fitting(nbytes: int, of_group: int, held: int) -> int:
-    # Groups, in whole vectors, that fit ``nbytes``.
-    return max(nbytes // of_group // held, 1) * held
+def _strides(image: Image, item: int, copied: bool, size: tuple[int, int], pixel: int) -> list[int]:
+    # Bytes between planes, rows and pixels: of an image, or of a copy of ``size`` rows and columns.
+    if copied:
+        return [size[0] * size[1] * pixel, size[1] * pixel, pixel]
+    return [step * item for step in (image.plane, image.row, image.pixel)]
 
 
 def _padding(phases: Sequence[Axis]) -> tuple[int, int]:
@@ -198,20 +155,3 @@ def _padding(phases: Sequence[Axis]) -> tuple[int, int]:
     before = max(-axis.origin for axis in phases)
     behind = max(axis.origin + axis.reach(axis.places) - axis.source for axis in phases)
     return max(before, 0), max(behind, 0)
-
-
-def _padded(axis: Axis, before: int, behind: int) -> Axis:
-    return axis._replace(source=before + axis.source + behind, origin=axis.origin + before)
-
-
-def _move(image: Image, source: DType, result: DType, reads: bool) -> int:
-    # Copy function between an image and memory with contiguous channels.
-    pixel = 1 if image.size[2] == 1 else image.pixel
-    given, own = (pixel, image.channel), (0, 1)
-    return strided_copy.address(
-        strided_copy.kind(*(own + given if reads else given + own)), source, result
-    )
-
-
-def _rounded(nbytes: int) -> int:
-    return -(-nbytes // 64) * 64

@@ -29,13 +29,14 @@ from llvmlite import ir
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
+from fl_jit.kernels.llvm import padded_input
 from fl_jit.kernels.llvm.depthwise import microkernel
 from fl_jit.kernels.llvm.depthwise.kernel_args import FIELDS
-from fl_jit.kernels.llvm.kernel_args import zero
 from fl_jit.kernels.llvm.loop_nest import LoopNestBuilder
+from fl_jit.kernels.llvm.padded_input import PixelCopy, TileAxis
 from fl_tensor.dtypes import DType
 
-#: Numbers of a table entry. Runs: ``bounds.Run``. Columns: a ``bounds.Stretch`` without its
+#: Numbers of a table entry. Runs: ``bounds.Run``. Columns: a ``bounds.Segment`` without its
 #: windows, with the address of the code in place of its pixels.
 RUN, COLUMN = 6, 5
 _EPILOGUE = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64])
@@ -55,39 +56,39 @@ class _First(LoopNestBuilder):
 
     def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
         super().__init__(module, "first", FIELDS, machine, dtype)
-        b, words = self.b, self.words
-        turns = words["target_channels"]
+        b, args = self.b, self.args
+        turns = args["target_channels"]
         with self.loop(self.begin, self.end) as item:
-            group = b.mul(item, words["pack_step"])
-            count = self.minimum(b.sub(words["groups"], group), words["pack_step"])
+            group = b.mul(item, args["pack_step"])
+            count = self.minimum(b.sub(args["groups"], group), args["pack_step"])
             with (
-                self.loop(i64(0), words["kernel_planes"]) as plane,
-                self.loop(i64(0), words["kernel_rows"]) as row,
-                self.loop(i64(0), words["source_channels"]) as channel,
+                self.loop(i64(0), args["kernel_planes"]) as plane,
+                self.loop(i64(0), args["kernel_rows"]) as row,
+                self.loop(i64(0), args["source_channels"]) as channel,
                 self.loop(i64(0), turns) as turn,
             ):
                 feature = b.srem(b.add(channel, turn), turns)
                 source = self.sum(
-                    words["weights"],
-                    (group, words["weights_group"]),
-                    (plane, words["weights_plane"]),
-                    (row, words["weights_row"]),
-                    (feature, words["weights_feature"]),
-                    (channel, words["weights_channel"]),
+                    args["weights"],
+                    (group, args["weights_group"]),
+                    (plane, args["weights_plane"]),
+                    (row, args["weights_row"]),
+                    (feature, args["weights_feature"]),
+                    (channel, args["weights_channel"]),
                 )
                 to = self.sum(
-                    words["workspace"],
-                    (group, words["packed_group"]),
-                    (plane, words["packed_plane"]),
-                    (row, words["packed_row"]),
-                    (turn, words["packed_inner"]),
-                    (channel, words["packed_channel"]),
+                    args["workspace"],
+                    (group, args["packed_group"]),
+                    (plane, args["packed_plane"]),
+                    (row, args["packed_row"]),
+                    (turn, args["packed_inner"]),
+                    (channel, args["packed_channel"]),
                 )
                 self.move(
                     "weights_move",
-                    (to, words["packed_column"], words["packed_group"]),
-                    (source, words["weights_column"], words["weights_group"]),
-                    words["kernel_columns"],
+                    (to, args["packed_column"], args["packed_group"]),
+                    (source, args["weights_column"], args["weights_group"]),
+                    args["kernel_columns"],
                     count,
                 )
         b.ret_void()
@@ -98,40 +99,38 @@ class _Second(LoopNestBuilder):
 
     def __init__(self, module: IR, machine: Target, dtype: DType) -> None:
         super().__init__(module, "second", FIELDS, machine, dtype)
-        b, words = self.b, self.words
-        direct = b.icmp_signed("!=", words["panels_direct"], i64(0))
-        panels = b.select(direct, words["weights"], words["workspace"])
-        mine = self.sum(
-            words["workspace"], words["workers_at"], (self.worker, words["worker_bytes"])
-        )
-        self.copies = b.icmp_signed("!=", words["source_move"], i64(0))
-        self.buffers = b.icmp_signed("!=", words["target_move"], i64(0))
-        self.follows = b.icmp_signed("!=", words["epilogue"], i64(0))
+        b, args = self.b, self.args
+        direct = b.icmp_signed("!=", args["panels_direct"], i64(0))
+        panels = b.select(direct, args["weights"], args["workspace"])
+        mine = self.sum(args["workspace"], args["workers_at"], (self.worker, args["worker_bytes"]))
+        self.copies = b.icmp_signed("!=", args["source_move"], i64(0))
+        self.buffers = b.icmp_signed("!=", args["target_move"], i64(0))
+        self.follows = b.icmp_signed("!=", args["epilogue"], i64(0))
         with self.loop(self.begin, self.end) as item:
-            rest, group = b.sdiv(item, words["row_groups"]), b.srem(item, words["row_groups"])
-            image, part = b.sdiv(rest, words["slices"]), b.srem(rest, words["slices"])
+            rest, group = b.sdiv(item, args["row_groups"]), b.srem(item, args["row_groups"])
+            image, part = b.sdiv(rest, args["slices"]), b.srem(rest, args["slices"])
             self.image = image
-            self.group = b.mul(part, words["slice"])
-            self.count = self.minimum(words["slice"], b.sub(words["groups"], self.group))
-            low = b.mul(group, words["row_step"])
-            high = self.minimum(b.add(low, words["row_step"]), words["rows"])
+            self.group = b.mul(part, args["slice"])
+            self.count = self.minimum(args["slice"], b.sub(args["groups"], self.group))
+            low = b.mul(group, args["row_step"])
+            high = self.minimum(b.add(low, args["row_step"]), args["rows"])
             source = self.sum(
-                words["source"],
-                (image, words["source_image"]),
-                (self.group, words["source_group"]),
+                args["source"],
+                (image, args["source_image"]),
+                (self.group, args["source_group"]),
             )
             with self.when(self.copies):
                 self._copy(mine, source)
             self.source = b.select(self.copies, mine, source)
             there = self.sum(
-                words["target"],
-                (image, words["target_image"]),
-                (self.group, words["target_group"]),
+                args["target"],
+                (image, args["target_image"]),
+                (self.group, args["target_group"]),
             )
-            buffer = b.add(mine, words["buffer_at"])
+            buffer = b.add(mine, args["buffer_at"])
             self.target = b.select(self.buffers, buffer, there)
-            self.panels = self.sum(panels, (self.group, words["packed_group"]))
-            first = self.address(words["first_runs"])
+            self.panels = self.sum(panels, (self.group, args["packed_group"]))
+            first = self.address(args["first_runs"])
             runs = self.entry(first, group), self.entry(first, b.add(group, i64(1)))
             with self.loop(*runs) as run:
                 self._run(run)
@@ -142,43 +141,33 @@ class _Second(LoopNestBuilder):
         b.ret_void()
 
     def _copy(self, to: IR, source: IR) -> None:
-        b, words = self.b, self.words
-        line = words["copied_line"]
-        with (
-            self.loop(i64(0), words["source_planes"]) as plane,
-            self.loop(i64(0), words["source_rows"]) as row,
-        ):
-            number = b.add(b.mul(plane, words["source_rows"]), row)
-            start = b.add(to, b.mul(number, line))
-            image = b.add(start, words["copied_before"])
-            behind = b.sub(line, words["copied_behind"])
-            zero(b, self.address(start), words["copied_before"])
-            zero(b, self.address(b.add(start, behind)), words["copied_behind"])
-            self.move(
-                "source_move",
-                (image, words["copied_pixel"], i64(self.itemsize)),
-                (
-                    self.sum(source, (plane, words["source_plane"]), (row, words["source_row"])),
-                    words["source_column"],
-                    words["source_channel"],
-                ),
-                words["source_columns"],
-                b.mul(self.count, words["source_channels"]),
-            )
+        b, args = self.b, self.args
+        planes, rows, columns = (args[f"source_{name}"] for name in ("planes", "rows", "columns"))
+        line, pixel, before = args["copied_line"], args["copied_pixel"], args["copied_before"]
+        axes = [
+            TileAxis(i64(0), planes, planes, args["source_plane"], b.mul(rows, line)),
+            TileAxis(i64(0), rows, rows, args["source_row"], line),
+            TileAxis(b.neg(before), args["copied_columns"], columns, args["source_column"], pixel),
+        ]
+        image = args["source_column"], args["source_channel"]
+        copy = PixelCopy(args["source_move"], (pixel, i64(self.itemsize)), image)
+        with padded_input.rows(self, axes, source, to) as row:
+            channels = b.mul(self.count, args["source_channels"])
+            padded_input.copy_row(self, row, copy, channels)
 
     def _entries(self, table: str, number: IR, width: int) -> list[IR]:
         first = self.b.mul(number, i64(width))
-        at = self.address(self.words[table])
+        at = self.address(self.args[table])
         return [self.entry(at, self.b.add(first, i64(i))) for i in range(width)]
 
     def _run(self, run: IR) -> None:
-        b, words = self.b, self.words
+        b, args = self.b, self.args
         *places, planes_seen, rows_seen, lines = self._entries("run_table", run, RUN)
         to, source, panels = (
             b.add(base, distance)
             for base, distance in zip((self.target, self.source, self.panels), places, strict=True)
         )
-        with self.loop(i64(0), words["columns"]) as column:
+        with self.loop(i64(0), args["columns"]) as column:
             code, *places, columns_seen = self._entries("column_table", column, COLUMN)
             found = [
                 self.address(b.add(base, place))
@@ -188,25 +177,25 @@ class _Second(LoopNestBuilder):
             self.call(code, microkernel.SIGNATURE, self.arguments, *found, *seen, self.count, lines)
 
     def _put(self, row: IR, buffer: IR, there: IR) -> None:
-        b, words = self.b, self.words
-        line = b.mul(words["line"], words["buffer_pixel"])
-        place = self.entry(self.address(words["target_rows"]), row)
+        b, args = self.b, self.args
+        line = b.mul(args["line"], args["buffer_pixel"])
+        place = self.entry(self.address(args["target_rows"]), row)
         self.move(
             "target_move",
-            (b.add(there, place), words["target_column"], words["target_channel"]),
-            (b.add(buffer, b.mul(row, line)), words["buffer_pixel"], i64(self.itemsize)),
-            words["line"],
-            b.mul(self.count, words["target_channels"]),
+            (b.add(there, place), args["target_column"], args["target_channel"]),
+            (b.add(buffer, b.mul(row, line)), args["buffer_pixel"], i64(self.itemsize)),
+            args["line"],
+            b.mul(self.count, args["target_channels"]),
         )
 
     def _follow(self, row: IR, rows: IR) -> None:
-        b, words = self.b, self.words
-        number = b.add(b.mul(self.image, words["rows"]), row)
+        b, args = self.b, self.args
+        number = b.add(b.mul(self.image, args["rows"]), row)
         self.call(
-            words["epilogue"],
+            args["epilogue"],
             _EPILOGUE,
-            self.address(words["epilogue_words"]),
-            *(b.mul(each, words["line"]) for each in (number, rows)),
-            *(b.mul(each, words["target_channels"]) for each in (self.group, self.count)),
+            self.address(args["epilogue_args"]),
+            *(b.mul(each, args["line"]) for each in (number, rows)),
+            *(b.mul(each, args["target_channels"]) for each in (self.group, self.count)),
             self.worker,
         )

@@ -3,7 +3,7 @@
     for some vectors of channels of the source, for line:
       for plane, row of the kernel that the pixels see:
 
-        Known: columns of each pixel are known          Any: all pixels see the same columns
+        KnownWindows: columns of each pixel are known   AnyWindows: all pixels see the same columns
         --------------------------------------          -----------------------------------
         w = panels[plane, row]    of all columns        for column:
         for place of the source that is seen:             for turn:      1 if channels do not mix
@@ -14,8 +14,8 @@
 
       target[u] = acc[u]                                lanes of a group are combined
 
-Accumulators and weights stay in registers. ``Known`` reads each source element once per row, and
-has the padding in its code. There are as many turns as a group has channels in the target
+Accumulators and weights stay in registers. ``KnownWindows`` reads each source element once per row,
+and has the padding in its code. There are as many turns as a group has channels in the target
 (``groups.py``).
 """
 
@@ -41,7 +41,7 @@ SIGNATURE = ir.FunctionType(ir.VoidType(), [pointer] * 4 + [i64] * 5)
 #: Address operands of an instruction reach a, a + p, a + 2p and a + 3p.
 _REACH = 4
 #: Accumulators of a pixel: of every vector by turns.
-_Sums: TypeAlias = list[list[IR]]
+_Accumulators: TypeAlias = list[list[IR]]
 
 
 #: The windows of adjacent pixels in a row of the kernel: pairs of a place of the source and a
@@ -49,7 +49,7 @@ _Sums: TypeAlias = list[list[IR]]
 Windows: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 
 
-class _Pixels(Emitter):
+class _Microkernel(Emitter):
     # The function without the code for a row of the kernel.
 
     #: Names of the fields with the distance of adjacent pixels in the source and in the target.
@@ -58,8 +58,8 @@ class _Pixels(Emitter):
     def __init__(self, function: IR, block: Block, machine: Target, dtype: DType) -> None:
         super().__init__(function, machine, dtype)
         b = self.b
-        words, source, panels, to, *self.counts, count, self.lines = function.args
-        self.words = self.named(words, FIELDS)
+        arguments, source, panels, to, *self.counts, count, self.lines = function.args
+        self.args = FIELDS.fields(self.b, arguments)
         self.groups, self.pixels, self.vectors = block[:3]
         self.operands = source, panels, to
         #: Multiples of argument fields that the code uses.
@@ -69,7 +69,7 @@ class _Pixels(Emitter):
             self._vectors(group, b.sub(count, group) if block.masked else None)
         b.ret_void()
 
-    def _row(self, source: IR, panels: IR, accumulators: list[_Sums]) -> None:
+    def _row(self, source: IR, panels: IR, accumulators: list[_Accumulators]) -> None:
         raise NotImplementedError
 
     def _seen(self) -> Sequence[int]:
@@ -89,24 +89,24 @@ class _Pixels(Emitter):
         self.masks = [self._mask(left, v, groups.source, 0) for v in numbers]
         masks = [[self._mask(left, v, groups.target, i) for i in results] for v in numbers]
         with self.loop(i64(0), self.lines) as line:
-            here = self.at(source, b.mul(line, self.words["source_line"]))
+            here = self.at(source, b.mul(line, self.args["source_line"]))
             self._prefetch_line(here)
             accumulators = self._accumulators(here, panels)
-            there = self.at(to, b.mul(line, self.words["target_line"]))
+            there = self.at(to, b.mul(line, self.args["target_line"]))
             self._put(accumulators, self.opaque(there), masks)
 
     def _prefetch_line(self, source: IR) -> None:
         # Prefetches the last row of the next vectors' windows. The hardware prefetcher does not, as
         # pixels are far apart. The data is used after all lines of the current vectors.
-        b, words = self.b, self.words
+        b, args = self.b, self.args
         rows = b.sub(self.counts[1], i64(1))
-        last = self.at(source, b.mul(rows, words["source_row_tap"]))
+        last = self.at(source, b.mul(rows, args["source_kernel_row"]))
         for place in self._seen()[-self.pixels :]:
             there = self._place(last, place, self.apart[0])
             for v in range(self.vectors, 2 * self.vectors):
                 self.of.prefetch(self._vector(there, v, self.groups.source))
 
-    def _put(self, accumulators: list[_Sums], to: IR, masks: list[list[IR | None]]) -> None:
+    def _put(self, accumulators: list[_Accumulators], to: IR, masks: list[list[IR | None]]) -> None:
         for u, of_pixel in enumerate(accumulators):
             pixel = self._place(to, u, self.apart[1])
             for v, by_turns in enumerate(of_pixel):
@@ -122,7 +122,7 @@ class _Pixels(Emitter):
         count = self.held * channels - result * self.of.lanes
         return self.of.first(i64(count)) if count < self.of.lanes else None
 
-    def _accumulators(self, source: IR, panels: IR) -> list[_Sums]:
+    def _accumulators(self, source: IR, panels: IR) -> list[_Accumulators]:
         b, kind = self.b, self.of.of(self.element)
         turns, numbers = range(self.groups.target), range(self.vectors)
         accumulators = [
@@ -131,32 +131,32 @@ class _Pixels(Emitter):
         for total in itertools.chain(*itertools.chain(*accumulators)):
             b.store(self.of.constant(self.element, 0), total)
         with self.loop(i64(0), self.counts[0]) as plane:
-            planes = self._step(source, panels, plane, "plane_tap")
+            planes = self._step(source, panels, plane, "kernel_plane")
             with self.loop(i64(0), self.counts[1]) as row:
-                self._row(*self._step(*planes, row, "row_tap"), accumulators)
+                self._row(*self._step(*planes, row, "kernel_row"), accumulators)
         return [
             [[b.load(t, typ=kind) for t in row] for row in of_pixel] for of_pixel in accumulators
         ]
 
     def _step(self, source: IR, panels: IR, number: IR, name: str) -> tuple[IR, IR]:
-        b, words = self.b, self.words
+        b, args = self.b, self.args
         return (
-            self.at(source, b.mul(number, words[f"source_{name}"])),
-            self.at(panels, b.mul(number, words[f"panels_{name}"])),
+            self.at(source, b.mul(number, args[f"source_{name}"])),
+            self.at(panels, b.mul(number, args[f"panels_{name}"])),
         )
 
-    def _place(self, first: IR, number: int, word: str) -> IR:
-        # The address ``number`` times the distance ``word`` after the first one.
+    def _place(self, first: IR, number: int, name: str) -> IR:
+        # The address ``number`` times the distance ``name`` after the first one.
         for count in (number // _REACH * _REACH, number % _REACH):
-            first = self.at(first, self._multiple(word, count)) if count else first
+            first = self.at(first, self._multiple(name, count)) if count else first
         return first
 
-    def _multiple(self, word: str, count: int) -> IR:
-        distance = self.words[word]
-        if (word, count) not in self._multiples:
+    def _multiple(self, name: str, count: int) -> IR:
+        distance = self.args[name]
+        if (name, count) not in self._multiples:
             with self.b.goto_entry_block():
-                self._multiples[word, count] = self.b.mul(distance, i64(count))
-        return self._multiples[word, count]
+                self._multiples[name, count] = self.b.mul(distance, i64(count))
+        return self._multiples[name, count]
 
     def _load(self, place: IR, number: int) -> IR:
         # One of the vectors that are computed together.
@@ -169,7 +169,7 @@ class _Pixels(Emitter):
         return self.at(place, distance) if distance else place
 
 
-class Known(_Pixels):
+class KnownWindows(_Microkernel):
     """Code for specific windows of channels that do not mix. The number of columns is not used."""
 
     apart = "source_place", "target_place"
@@ -187,7 +187,7 @@ class Known(_Pixels):
     def _seen(self) -> Sequence[int]:
         return sorted(self.met)
 
-    def _row(self, source: IR, panels: IR, accumulators: list[_Sums]) -> None:
+    def _row(self, source: IR, panels: IR, accumulators: list[_Accumulators]) -> None:
         b, numbers, kind = self.b, range(self.vectors), self.of.of(self.element)
         columns = sorted({column for pairs in self.met.values() for _, column in pairs})
         weights = {}
@@ -206,7 +206,7 @@ class Known(_Pixels):
                 b.store(vector, total)
 
 
-class Any(_Pixels):
+class AnyWindows(_Microkernel):
     """Code for any kernel, and for small groups."""
 
     apart = "source_pixel", "target_pixel"
@@ -214,11 +214,11 @@ class Any(_Pixels):
     def _seen(self) -> Sequence[int]:
         return range(self.pixels)
 
-    def _row(self, source: IR, panels: IR, accumulators: list[_Sums]) -> None:
+    def _row(self, source: IR, panels: IR, accumulators: list[_Accumulators]) -> None:
         with self.loop(i64(0), self.counts[2]) as column:
-            self._add(*self._step(source, panels, column, "tap"), accumulators)
+            self._add(*self._step(source, panels, column, "kernel_column"), accumulators)
 
-    def _add(self, source: IR, panels: IR, accumulators: list[_Sums]) -> None:
+    def _add(self, source: IR, panels: IR, accumulators: list[_Accumulators]) -> None:
         # Accumulates a place of the kernel for all pixels. The fewer of weights and pixels stay in
         # registers.
         turns, numbers = range(self.groups.target), range(self.vectors)
@@ -238,7 +238,7 @@ class Any(_Pixels):
                     self._multiply(found, row, of_pixel[v][turn])
 
     def _weights(self, panels: IR, number: int, turn: int) -> IR:
-        row = self.at(panels, self.b.mul(self.words["packed_inner"], i64(turn))) if turn else panels
+        row = self.at(panels, self.b.mul(self.args["packed_inner"], i64(turn))) if turn else panels
         return self._load(row, number)
 
     def _multiply(self, x: IR, y: IR, total: IR) -> None:

@@ -13,13 +13,13 @@ registers.
             for u, column j that meet there, turn:
               acc[i, j, turn] += g[u, turn] * v
               prefetch the next vector of channels there; no hardware prefetcher would
-    sums[i, j, turn] = acc[i, j, turn], or sums[i, j, turn] += acc[i, j, turn]
+    result[i, j, turn] = acc[i, j, turn], or result[i, j, turn] += acc[i, j, turn]
 
 As machine code, with distances in bytes:
 
-    void taps(ptr x, i64 x_tap_row, i64 x_row, i64 x_place, i64 top, i64 extent,
+    void wgrad(ptr x, i64 x_kernel_row, i64 x_row, i64 x_place, i64 top, i64 extent,
               ptr gradient, i64 gradient_row, i64 gradient_pixel, i64 rows, i64 pixels,
-              ptr sums, i64 sums_tap_row, i64 sums_tap, i64 sums_turn, i64 groups, i64 add)
+              ptr acc, i64 acc_kernel_row, i64 acc_position, i64 acc_turn, i64 groups, i64 add)
 
 ``x`` is the address that the first pixel sees through the first place of the block; it may be
 outside the image. Its row is ``top`` of the ``extent`` rows of the image. The rows of the block are
@@ -41,7 +41,6 @@ from fl_jit.kernels.llvm import FOLDER
 from fl_jit.kernels.llvm.conv_wgrad.axes import Axis, Range
 from fl_jit.kernels.llvm.depthwise.groups import Groups, picked
 from fl_jit.kernels.llvm.loop_nest import Emitter
-from fl_jit.kernels.llvm.tile import registers
 from fl_tensor.dtypes import DType
 
 SIGNATURE = ir.FunctionType(
@@ -57,8 +56,8 @@ def most(groups: Groups, machine: Target) -> int:
     """Maximum places of a block. The accumulators, the gradient and a product need registers; with
     several turns also x, which is then reused."""
     if groups.target == 1:
-        return registers(machine) - 4
-    return max((registers(machine) - 2) // (groups.target + 1), 1)
+        return machine.registers - 4
+    return max((machine.registers - 2) // (groups.target + 1), 1)
 
 
 class Edges(NamedTuple):
@@ -71,10 +70,10 @@ class Edges(NamedTuple):
     @classmethod
     def of(cls, axis: Axis) -> Edges:
         """Edges of lines along an axis."""
-        columns = [axis.observed_through(tap) for tap in range(axis.kernel)]
+        columns = [axis.read_through(position) for position in range(axis.kernel)]
         seen = []
         for pixel in range(axis.size):
-            met = [tap for tap, (low, high) in enumerate(columns) if low <= pixel < high]
+            met = [position for position, (low, high) in enumerate(columns) if low <= pixel < high]
             seen.append((met[0], met[-1] + 1) if met else (0, 0))
         whole = [pixel for pixel, each in enumerate(seen) if each == (0, axis.kernel)]
         if not whole:
@@ -103,7 +102,7 @@ class WgradMicrokernel(NamedTuple):
         """Name of the function."""
         steps = "_".join(map(str, (*self.steps, *self.spreads)))
         groups = f"{self.groups.source}_{self.groups.target}"
-        return f"taps_{groups}_{self.rows}x{self.columns}_{steps}_{self.edges.name}"
+        return f"wgrad_{groups}_{self.rows}x{self.columns}_{steps}_{self.edges.name}"
 
 
 def addresses(dtype: DType, blocks: Iterable[WgradMicrokernel]) -> dict[WgradMicrokernel, int]:
@@ -120,21 +119,21 @@ def addresses(dtype: DType, blocks: Iterable[WgradMicrokernel]) -> dict[WgradMic
 
 def assembly(dtype: DType, blocks: Iterable[WgradMicrokernel], machine: Target) -> str:
     """A module in LLVM IR with a function for each block."""
-    module = ir.Module("taps")
+    module = ir.Module("wgrad")
     module.triple = target.triple()
     for block in blocks:
-        _Taps(ir.Function(module, SIGNATURE, block.name), block, machine, dtype)
+        _WgradFunction(ir.Function(module, SIGNATURE, block.name), block, machine, dtype)
     return str(module)
 
 
-class _Taps(Emitter):
+class _WgradFunction(Emitter):
     def __init__(
         self, function: IR, block: WgradMicrokernel, machine: Target, dtype: DType
     ) -> None:
         super().__init__(function, machine, dtype)
         self.block, b = block, self.b
         kind, lanes = self.of.of(self.element), self.of.lanes
-        x, x_tap_row, x_row, x_place, self.top, self.extent = function.args[:6]
+        x, x_kernel_row, x_row, x_place, self.top, self.extent = function.args[:6]
         gradient, gradient_row, self.gradient_pixel, height, width, accumulators = function.args[
             6:12
         ]
@@ -153,7 +152,7 @@ class _Taps(Emitter):
         places = max(self._together() - 1, len(block.edges.first), len(block.edges.last)) * step
         places += (block.columns - 1) * spread
         self.places = [b.mul(x_place, i64(place)) for place in range(places + 1)]
-        self.tap_rows = [b.mul(x_tap_row, i64(i)) for i in range(block.rows)]
+        self.kernel_rows = [b.mul(x_kernel_row, i64(i)) for i in range(block.rows)]
         pixel = b.mul(x_place, i64(step))
         with self.loop(i64(0), height) as row:
             line = self.at(x, b.mul(row, x_row))
@@ -165,7 +164,7 @@ class _Taps(Emitter):
     def _together(self) -> int:
         # Number of pixels whose gradients fit the registers besides the accumulators and a place of
         # x.
-        left = registers(self.machine) - len(self.accumulators) - 2
+        left = self.machine.registers - len(self.accumulators) - 2
         if self.block.groups.target > 1:
             return 1
         return max(n for n in (1, 2, _TOGETHER) if n <= max(left, 1))
@@ -211,9 +210,9 @@ class _Taps(Emitter):
         others = [self.at(first, b.mul(pitch, i64(u))) for u in range(1, len(seen))]
         factors = [self._factors(place) for place in (first, *others)]
         here = self.at(x[0], b.mul(pixel, x[1]))
-        for i, tap_row in enumerate(self.tap_rows):
+        for i, kernel_row in enumerate(self.kernel_rows):
             with self.when(inside[i]):
-                self._row(i, self.at(here, tap_row) if i else here, met, factors)
+                self._row(i, self.at(here, kernel_row) if i else here, met, factors)
 
     def _row(self, i: int, line: IR, met: _Met, factors: list[list[IR]]) -> None:
         # Accumulates a line into the accumulators of a row of the block.

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fl_jit.kernels.llvm import caches
+from fl_jit.kernels import cpu
 
 #: Maximum bytes of a row of A in a k block: more is not faster.
 _DEEPEST = 3072
@@ -33,24 +33,24 @@ _SHARED = 0.02
 
 def k_block(k: int, rows: int, itemsize: int) -> int:
     """Steps of k in a block: parts as equal as possible, of even length."""
-    most = min(caches.level(1) * 4 // 3 // rows, _DEEPEST) // itemsize
+    most = min(cpu.host().l1 * 4 // 3 // rows, _DEEPEST) // itemsize
     parts = max(-(-k // max(most, 64)), 1)
     return max(-(-k // parts) + 1 & ~1, 2)
 
 
-def column_block(k: int, itemsize: int, wide: bool = False, from_third: bool = True) -> int:
-    """Maximum columns of a block of B. A ``wide`` block leaves little of L2. Without ``from_third``
+def column_block(k: int, itemsize: int, wide: bool = False, from_l3: bool = True) -> int:
+    """Maximum columns of a block of B. A ``wide`` block leaves little of L2. Without ``from_l3``
     the block does not exceed L2."""
-    l2 = caches.level(2)
+    l2 = cpu.host().l2
     of_l2 = l2 * 3 // 4 if wide else l2 // 3
-    of_l3 = min(caches.private_l3_bytes() // 4, 4 * l2) if from_third else 0
+    of_l3 = min(cpu.host().l3 // 4, 4 * l2) if from_l3 else 0
     return max(max(of_l2, of_l3) // (max(k, 1) * itemsize), 1)
 
 
 def prefetched_columns(k: int, itemsize: int) -> int:
     """Columns of a block of B that is prefetched while the previous one is multiplied. L2 holds
     both, even if rows map to half of its sets."""
-    return max(caches.level(2) // 8 // (k * itemsize), 1)
+    return max(cpu.host().l2 // 8 // (k * itemsize), 1)
 
 
 class Parts(NamedTuple):

@@ -10,11 +10,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.descriptors import Matmul
 from fl_jit.kernels.layout import Layout, Packed, Placement, Shape, row_major
 from fl_jit.kernels.library import UnsupportedError
-from fl_jit.kernels.llvm import amx, tile
+from fl_jit.kernels.llvm import tile
 from fl_jit.kernels.llvm.gemm import blocking
 from fl_jit.kernels.llvm.loop_nest import computed
 from fl_tensor.dtypes import DType, bfloat16, float32, float64
@@ -124,16 +125,15 @@ def packed_layout(dtype: DType, shape: Shape) -> Packed:
     """The packed layout of operand B of a GEMM, (..., k, n): of float32, float64, or, where the
     processor multiplies pairs, pairs of bfloat16."""
     *batch, k, n = shape
-    machine, item = target.host(), max(dtype.itemsize, 4)
+    item = max(dtype.itemsize, 4)
     pairs = dtype is bfloat16
     k = k // 2 if pairs else k
-    lanes = machine.lanes(item)
-    best = tile.of_product(machine, *LARGE, k=k)
-    vectors = amx.BEST.vectors if pairs and amx.is_usable(machine) else best.vectors
+    lanes = target.host().lanes(item)
+    best = tile.of_product(cpu.host(), *LARGE, k=k)
     depth = blocking.k_block(k, best.rows, item)
     columns = -(-n // lanes) * lanes
     nbytes = math.prod(batch) * k * columns * item
-    return Packed(dtype, shape, nbytes, ("factor", depth, vectors * lanes))
+    return Packed(dtype, shape, nbytes, ("factor", depth, best.vectors * lanes))
 
 
 def paired(task: GemmProblem) -> GemmProblem:

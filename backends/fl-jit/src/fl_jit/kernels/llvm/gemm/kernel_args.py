@@ -1,89 +1,69 @@
-"""Kernel arguments of a GEMM: ``plan.py`` fills them in, and ``gemm.py`` reads them."""
+"""Kernel arguments of a GEMM: ``plan.py`` fills them in, and ``gemm.py`` reads them.
+
+Distances are in bytes.
+"""
 
 from __future__ import annotations
 
+from llvmlite import ir
+
+from fl_jit.kernels.codegen.arg_struct import ArgStruct
+from fl_jit.kernels.codegen.function import SIGNATURE
 from fl_jit.kernels.codegen.loops import OuterLoops
-from fl_jit.kernels.codegen.vectors import IR, i64, pointer
-from fl_jit.kernels.llvm.gemm.work_stealing import WorkQueues
+from fl_jit.kernels.codegen.vectors import IR, i64
+from fl_jit.kernels.llvm import launcher
+from fl_jit.kernels.llvm.loop_nest import FunctionBuilder
 
-#: 64-bit fields, distances in bytes.
-FIELDS = (
-    "shares", "share count",
-    # fields that change from call to call: operands, memory of the workers, arguments of the
-    # epilogue
-    "x", "y", "out", "scratch", "epilogue words",
-    # a worker's memory: size, offsets of a tile of A and of accumulators (packed B is at 0)
-    "worker bytes", "tile at", "sums at",
+ARGUMENTS = launcher.arguments(
+    "x y out",
+    # work stealing
+    "queue_count "
+    # workspace: packed B for all workers; then for each worker a block of packed B, at the offset
+    # 0, a tile of A, and accumulators
+    "shared_bytes worker_bytes tile_offset accumulators_offset "
     # sizes and strides
-    "m", "k", "itemsize", "out itemsize", "vector bytes",
-    "x row", "x k", "y k", "y column", "out row", "out column",
-    # the partition: parts of the rows, tiles of rows, of which the first ones have one more
-    "row parts", "tiles", "tile rows", "longer tiles",
+    "m k itemsize out_itemsize vector_bytes "
+    "x_row x_k y_k y_column out_row out_column "
+    # partition: parts of the rows, tiles of rows, of which the first ones have one more
+    "row_parts tiles tile_rows longer_tiles "
     # parts of the columns, panels, columns of a panel and of the last one, without and with padding
-    "column parts", "panels", "panel columns", "last columns", "last padded",
-    "k block",
+    "column_parts panels panel_columns last_columns last_padded "
+    "k_block "
     # functions: micro-kernels for longer and other tiles, of whole panels and the last one
-    "micro longer whole", "micro longer last", "micro other whole", "micro other last",
-    "pack", "copy", "unpack", "epilogue",
-    # a function that packs y in advance for all threads; bytes of memory before the workers'
-    "pack shared", "shared bytes",
-    # flags: y is packed; A is copied row by row; prefetch of the next tile of A; prefetch of the
+    "micro_longer_whole micro_longer_last micro_other_whole micro_other_last "
+    "pack copy unpack epilogue "
+    # function that packs B in advance for all workers
+    "pack_shared "
+    # flags: B is packed; A is copied row by row; prefetch of the next tile of A; prefetch of the
     # next block of B; add to the contents of C; non-temporal stores
-    "y packed", "copy by rows", "prefetch", "prefetches y", "accumulate", "streams",
-    # the offset of the only tap
-    "zero",
-    # axes of the batch; their sizes and strides of x, y and out follow, slowest first
-    "batch axes",
-)  # fmt: skip
-NUMBER = {name: i for i, name in enumerate(FIELDS)}
-#: Number of arguments, after the first two, that change from call to call.
-CHANGING = 5
-#: Fields for each batch axis.
-AXIS = 4
+    "y_packed copy_by_rows prefetch_a prefetch_b accumulate streams "
+    # table of the offsets of taps, of which a GEMM has one: 0
+    "zero "
+    # axes of the batch, and the address of a table of ``BATCH_AXIS``, slowest axis first
+    "batch_axes batch_table",
+)
+#: Size of a batch axis, and its strides in A, B and C.
+BATCH_AXIS = ArgStruct("size x y out")
 
 
-class GemmArgs(OuterLoops, WorkQueues):
-    """Builder of a function with the arguments ``FIELDS``."""
+class GemmNest(OuterLoops, FunctionBuilder):
+    """Builder of ``name(arguments, begin, end, worker)`` with the fields ``ARGUMENTS``. There are
+    more of them than registers, so that each is loaded where it is used."""
 
     def __init__(self, module: IR, name: str) -> None:
-        super().__init__(module, name)
-        self.word = _Words(self)
+        super().__init__(ir.Function(module, SIGNATURE, name))
+        # Fast instruction selection with full register allocation: half the compile time, and as
+        # fast. Without register allocation (``Effort.LEAST``) products of few steps of k would be
+        # slower.
+        for attribute in ("noinline", "optnone"):
+            self.function.attributes.add(attribute)
+        self.arguments, self.begin, self.end, self.worker = self.function.args
+        self.args = ARGUMENTS.fields(self.b, self.arguments, where_used=True)
 
-    def packed(self, k0: IR, k: IR, column: IR) -> IR:
+    def packed_offset(self, k0: IR, k: IR, column: IR) -> IR:
         """Offset, in a packed B, of the columns from ``column`` on of a block of k; ``column`` is
         the first of a panel."""
-        b, w = self.b, self.word
-        before = b.mul(b.sub(w["panels"], i64(1)), w["panel columns"])
-        padded = b.add(before, w["last padded"])
-        return b.mul(b.add(b.mul(k0, padded), b.mul(k, column)), w["itemsize"])
-
-    def shared(self) -> IR:
-        """Address of a B that was packed for all threads."""
-        return self.b.sub(self.word["scratch"], self.word["shared bytes"])
-
-    def is_set(self, name: str) -> IR:
-        """Whether a field is not 0."""
-        return self.b.icmp_signed("!=", self.word[name], i64(0))
-
-    def either(self, condition: IR, yes: IR, no: IR) -> IR:
-        """A select of two values."""
-        return self.b.select(condition, yes, no)
-
-    def pointer(self, address: IR) -> IR:
-        """An address as a pointer."""
-        return self.b.inttoptr(address, pointer)
-
-    def call(self, signature: IR, address: IR, *given: IR) -> None:
-        """Call the function at ``address``."""
-        self.b.call_at(self.pointer(address), signature, given)
-
-
-class _Words:
-    # The arguments by name. Each is read where it is used, since there are more of them than
-    # registers.
-
-    def __init__(self, job: GemmArgs) -> None:
-        self._job = job
-
-    def __getitem__(self, name: str) -> IR:
-        return self._job.argument(NUMBER[name])
+        b, args = self.b, self.args
+        before = b.mul(b.sub(args["panels"], i64(1)), args["panel_columns"])
+        padded = b.add(before, args["last_padded"])
+        return b.mul(b.add(b.mul(k0, padded), b.mul(k, column)), args["itemsize"])

@@ -8,7 +8,7 @@ from fl_jit.kernels.library import Kernel, UnsupportedError
 from fl_jit.kernels.llvm import epilogue as epilogues
 from fl_jit.kernels.llvm.gemm import plan, skinny_gemm
 from fl_jit.kernels.llvm.gemm.gemm_problem import GemmProblem, by_strides, paired, task_of
-from fl_jit.kernels.llvm.gemm.launch import GemmLauncher
+from fl_jit.kernels.llvm.launcher import Launcher
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import float32, float64
 
@@ -20,11 +20,9 @@ _ROWS_OF_LONG, _LONG = 128, 2048
 class Product:
     """A kernel for a Matmul."""
 
-    workspace = 0
-
     def __init__(
         self,
-        run: GemmLauncher,
+        run: Launcher,
         operands: tuple[Placement, ...],
         about: str,
         reads: int,
@@ -79,10 +77,10 @@ def prepare(descriptor: Matmul, tiles: Tile | None = None) -> Kernel:
 
 def _is_dots(task: GemmProblem) -> bool:
     """Whether dot products are best: few rows, k contiguous in both operands, and no batch."""
-    lies = task.x.is_by_rows and task.out.is_by_rows and task.y.transposed.is_by_rows
+    is_contiguous = task.x.is_by_rows and task.out.is_by_rows and task.y.transposed.is_by_rows
     same = task.x.dtype is task.y.dtype is task.out.dtype and task.out.dtype in (float32, float64)
     few = task.m <= skinny_gemm.MOST_ROWS <= task.k and not task.batch
-    return task.packed is None and lies and same and few
+    return task.packed is None and is_contiguous and same and few
 
 
 def _is_better_transposed(task: GemmProblem) -> bool:
@@ -96,5 +94,5 @@ def _is_better_transposed(task: GemmProblem) -> bool:
 def _has_long_columns(task: GemmProblem) -> bool:
     """Whether y has long columns and x few rows. Packing y then takes longer than reading it as
     rows of A, and writing the accumulators transposed at the end."""
-    lies = task.y.transposed.is_by_rows and not task.y.is_by_rows
-    return lies and task.m <= _ROWS_OF_LONG <= task.n and task.k >= _LONG
+    has_columns = task.y.transposed.is_by_rows and not task.y.is_by_rows
+    return has_columns and task.m <= _ROWS_OF_LONG <= task.n and task.k >= _LONG

@@ -15,15 +15,22 @@ narrow dtypes. A and B have the same packing functions:
 
 The functions differ in their assumptions about the matrix:
 
-* "rows" has contiguous rows.
-* "columns" has contiguous columns. Squares of it are transposed in registers.
-* "strided" has neither.
-* "pairs" is "rows" of bfloat16. Two rows become one row of pairs (``microkernel.py``). ``rows``
+* "straight" has contiguous rows.
+* "transposed" has contiguous columns. Squares of it are transposed in registers.
+* "single" has neither.
+* "pairs" is "straight" of bfloat16. Two rows become one row of pairs (``microkernel.py``). ``rows``
   counts pairs, and ``row_stride`` is the distance from pair to pair, half of it within a pair.
 
 Strides are in bytes. ``width`` counts columns and is a multiple of the lanes of a vector. After
 each row of a panel ``gap`` bytes stay unwritten. Rows with a power-of-two pitch would cause cache
 conflict misses.
+
+Unpacking is the reverse, for results that a micro-kernel cannot write itself. Rows of accumulators,
+``pitch`` bytes apart, are written with any strides and dtype, or added to the contents of the
+result:
+
+    void unpack(ptr from, i64 pitch, i64 rows, i64 columns, ptr to, i64 row_stride,
+                i64 column_stride, i64 add)
 """
 
 from __future__ import annotations
@@ -34,28 +41,23 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from fl_jit.kernels.codegen import compile, target
-from fl_jit.kernels.codegen.target import Target
-from fl_jit.kernels.codegen.vectors import IR, i32, i64, memory_type, pointer
-from fl_jit.kernels.llvm.gemm import copy_kernel
+from fl_jit.kernels.codegen.vectors import IR, element_type, i64, memory_type, pointer
+from fl_jit.kernels.cpu import LINE
+from fl_jit.kernels.llvm import FOLDER, strided_copy
+from fl_jit.kernels.llvm.loop_nest import computed
+from fl_jit.kernels.llvm.prefetch_policy import PACKED_ROWS, TRANSPOSED_BYTES
+from fl_jit.kernels.llvm.strided_copy import CopyBuilder
 from fl_tensor.dtypes import DType
 
 PACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, i64, i64, i64, pointer])
-KINDS = ("rows", "columns", "strided", "pairs")
-#: Rows that are read together: few enough streams of loads for the hardware prefetcher, and enough
-#: to write several cache lines at a time in each panel.
-_TOGETHER = 8
+UNPACK = ir.FunctionType(ir.VoidType(), [pointer, i64, i64, i64, pointer, i64, i64, i64])
 #: Vectors per iteration of the three loops over a row.
 _AT_ONCE = (8, 4, 1)
-_LINE = 64
-#: Prefetch distance in bytes along a column that is being transposed.
-_PREFETCH_DISTANCE = 128
 
 
 def kind_of(row_stride: int, column_stride: int, dtype: DType) -> str:
     """The packing function for a matrix with these strides, in bytes."""
-    if column_stride == dtype.itemsize:
-        return "rows"
-    return "columns" if row_stride == dtype.itemsize else "strided"
+    return strided_copy.kind(0, 1, row_stride // dtype.itemsize, column_stride // dtype.itemsize)
 
 
 def pack(kind: str, dtype: DType) -> int:
@@ -63,28 +65,58 @@ def pack(kind: str, dtype: DType) -> int:
     return _code(kind, dtype).address("move")
 
 
+def unpack(dtype: DType) -> int:
+    """Address of ``unpack`` to ``dtype``."""
+    return _code("unpack", dtype).address("move")
+
+
 @compile.once
 def _code(kind: str, dtype: DType) -> compile.Code:
-    machine = target.host()
-    return copy_kernel.code(
-        f"pack {kind}", dtype, lambda module: _Pack(module, kind, dtype, machine)
-    )
+    def assembly() -> str:
+        module = ir.Module("move")
+        module.triple = target.triple()
+        if kind == "unpack":
+            _Unpack(ir.Function(module, UNPACK, "move"), dtype)
+        else:
+            _Pack(ir.Function(module, PACK, "move"), kind, dtype)
+        return str(module)
+
+    about = f"pack {kind} {dtype} {compile.sources(FOLDER)}"
+    return compile.load(about, assembly, target.host(), compile.Effort.TIDY)
 
 
-class _Pack(copy_kernel.CopyKernelBuilder):
-    def __init__(self, module: IR, kind: str, dtype: DType, machine: Target) -> None:
-        super().__init__(module, PACK, dtype, machine)
+class _MatrixCopy(CopyBuilder):
+    # A copy between a matrix of ``dtype`` and rows of its compute dtype.
+
+    def __init__(self, function: IR, dtype: DType, source: DType, result: DType) -> None:
+        machine, self.dtype, rows = target.host(), dtype, computed(dtype)
+        super().__init__(function, machine, source, result, machine.lanes(rows.itemsize))
+        self.itemsize = rows.itemsize
+        self.element = element_type(rows)
+
+    def elements(self, stride: IR) -> IR:
+        """A stride in bytes as a number of elements of the matrix."""
+        return self.b.sdiv(stride, i64(self.dtype.itemsize))
+
+    def bytes(self, count: IR) -> IR:
+        """Bytes of ``count`` elements of the compute dtype."""
+        return self.b.mul(count, i64(self.itemsize))
+
+
+class _Pack(_MatrixCopy):
+    def __init__(self, function: IR, kind: str, dtype: DType) -> None:
+        super().__init__(function, dtype, dtype, computed(dtype))
         (
             self.source, self.row_stride, self.column_stride, self.rows, self.columns, self.width,
             self.gap, self.to,
         ) = self.function.args  # fmt: skip
         self.read = self._pairs if kind == "pairs" else self.load
-        if kind == "columns":
-            self.aside = self.room(self.of.of(self.element), self.lanes)
+        if kind == "transposed":
+            self.square_memory()
             with self._panels() as panel:
                 self._squares(*panel)
         else:
-            self._by_rows(self._gathered if kind == "strided" else self._rows)
+            self._by_rows(self._gathered if kind == "single" else self._contiguous)
         self.b.ret_void()
 
     def whole(self, count: IR) -> IR:
@@ -110,13 +142,13 @@ class _Pack(copy_kernel.CopyKernelBuilder):
 
     def _by_rows(self, fill: Callable[[IR, IR, IR, IR, IR], None]) -> None:
         b = self.b
-        with self.loop(i64(0), self.rows, _TOGETHER) as first:
-            count = self.minimum(b.sub(self.rows, first), i64(_TOGETHER))
+        with self.loop(i64(0), self.rows, PACKED_ROWS) as first:
+            count = self.minimum(b.sub(self.rows, first), i64(PACKED_ROWS))
             with self._panels() as (source, columns, to, pitch):
                 source = self.at(source, b.mul(first, self.row_stride))
                 fill(source, count, columns, self.at(to, b.mul(first, pitch)), pitch)
 
-    def _rows(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
+    def _contiguous(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
         b = self.b
         is_narrow = b.icmp_signed("<", columns, i64(self.lanes))
         with b.if_else(is_narrow) as (narrow, wide):
@@ -129,7 +161,7 @@ class _Pack(copy_kernel.CopyKernelBuilder):
         """Rows of less than a vector. Tiles of a column-major A have hundreds of them."""
         b, mask = self.b, self.of.first(columns)
         last = b.sub(b.mul(columns, i64(self.dtype.itemsize)), i64(1))
-        prefetch = b.add(b.mul(self.row_stride, i64(_TOGETHER)), last)
+        prefetch = b.add(b.mul(self.row_stride, i64(PACKED_ROWS)), last)
         with self.loop(i64(0), rows) as row:
             here = self.at(source, b.mul(row, self.row_stride))
             self.of.prefetch(self.at(here, prefetch), 2)
@@ -141,9 +173,9 @@ class _Pack(copy_kernel.CopyKernelBuilder):
             here, there = (
                 self.at(source, b.mul(row, self.row_stride)), self.at(to, b.mul(row, pitch))
             )  # fmt: skip
-            below = self.at(here, b.mul(self.row_stride, i64(_TOGETHER)))
+            below = self.at(here, b.mul(self.row_stride, i64(PACKED_ROWS)))
             nbytes = b.mul(columns, i64(self.dtype.itemsize))
-            with self.loop(i64(0), nbytes, _LINE) as byte:
+            with self.loop(i64(0), nbytes, LINE) as byte:
                 self.of.prefetch(self.at(below, byte), 2)
 
             def move(column: IR, mask: IR | None) -> None:
@@ -163,11 +195,7 @@ class _Pack(copy_kernel.CopyKernelBuilder):
 
     def _pairs(self, address: IR, mask: IR | None) -> IR:
         """Contiguous elements of two rows, as pairs."""
-        b, of = self.b, self.of
-        below = self.at(address, b.sdiv(self.row_stride, i64(2)))
-        low, high = (of.load(memory_type(self.dtype), at, mask) for at in (address, below))
-        low, high = (b.zext(half, of.of(i32)) for half in (low, high))
-        return b.or_(low, b.shl(high, of.constant(i32, 16)))
+        return self.pairs_of(address, self.b.sdiv(self.row_stride, i64(2)), mask)
 
     def _gathered(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
         b, apart = self.b, self.of.apart(self.elements(self.column_stride))
@@ -177,7 +205,7 @@ class _Pack(copy_kernel.CopyKernelBuilder):
             mask = self.of.first(b.sub(columns, column))
             found = self.of.gather(memory_type(self.dtype), here, apart, mask)
             there = self.at(to, b.add(b.mul(row, pitch), self.bytes(column)))
-            self.of.store(self.wide(found), there)
+            self.of.store(self.widened(self.dtype, found), there)
 
     def _squares(self, source: IR, columns: IR, to: IR, pitch: IR) -> None:
         """Transpose one vector's width of columns at a time over all rows, and prefetch the next
@@ -191,38 +219,51 @@ class _Pack(copy_kernel.CopyKernelBuilder):
             with self.loop(i64(0), self.rows, lanes) as row:
                 start = self.at(here, b.mul(row, i64(self.dtype.itemsize)))
                 for i in range(lanes):
-                    prefetch_target = self.at(start, b.mul(self.column_stride, i64(i)))
-                    self.of.prefetch(
-                        self.at(prefetch_target, b.mul(self.column_stride, i64(lanes))), 2
-                    )
-                    self.of.prefetch(self.at(prefetch_target, i64(_PREFETCH_DISTANCE)))
+                    line = self.at(start, b.mul(self.column_stride, i64(i)))
+                    self.of.prefetch(self.at(line, b.mul(self.column_stride, i64(lanes))), 2)
+                    self.of.prefetch(self.at(line, i64(TRANSPOSED_BYTES)))
                 rows = self.minimum(b.sub(self.rows, row), i64(lanes))
-                self._square(start, rows, left, self.at(there, b.mul(row, pitch)), pitch)
+                panel = self.at(there, b.mul(row, pitch)), pitch
+                sides = (start, self.column_stride), panel
+                self.transpose_square(*sides, rows, left, padded=True)
 
-    def _square(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
-        """Load columns as vectors and store them as rows. A partial square at the edge goes through
-        a scratch square: LLVM compiles a transposition slowly, so the code has only one."""
-        b, of, lanes = self.b, self.of, i64(self.lanes)
-        given = memory_type(self.dtype)
-        given_bytes, taken_bytes = i64(self.lanes * self.dtype.itemsize), self.bytes(lanes)
-        is_part = b.icmp_signed("<", self.minimum(rows, columns), lanes)
-        with b.if_then(is_part), self.loop(i64(0), lanes) as i:
-            mask = b.and_(of.first(rows), of.splat(b.icmp_signed("<", i, columns)))
-            found = of.load(given, self.at(source, b.mul(self.column_stride, i)), mask)
-            of.store(found, self.at(self.aside, b.mul(given_bytes, i)))
-        read, read_pitch, written, written_pitch = (
-            b.select(is_part, part, whole)
-            for part, whole in (
-                (self.aside, source),
-                (given_bytes, self.column_stride),
-                (self.aside, to),
-                (taken_bytes, pitch),
-            )
-        )
-        places = range(self.lanes)
-        square = [self.load(self.at(read, b.mul(read_pitch, i64(i))), None) for i in places]
-        for i, row in enumerate(of.transposed(square)):
-            of.store(row, self.at(written, b.mul(written_pitch, i64(i))))
-        with b.if_then(is_part), self.loop(i64(0), rows) as i:
-            row = of.load(self.element, self.at(self.aside, b.mul(taken_bytes, i)))
-            of.store(row, self.at(to, b.mul(pitch, i)))
+
+class _Unpack(_MatrixCopy):
+    def __init__(self, function: IR, dtype: DType) -> None:
+        super().__init__(function, dtype, computed(dtype), dtype)
+        b = self.b
+        (
+            self.source, self.pitch, self.rows, self.columns, self.to, self.row_stride,
+            self.column_stride, add,
+        ) = self.function.args  # fmt: skip
+        adds = b.icmp_signed("!=", add, i64(0))
+        is_contiguous = b.icmp_signed("==", self.column_stride, i64(dtype.itemsize))
+        with b.if_else(is_contiguous) as (contiguous, strided):
+            for branch, scatters in ((contiguous, False), (strided, True)):
+                with branch, b.if_else(adds) as (adding, setting):
+                    for case, accumulates in ((adding, True), (setting, False)):
+                        with case:
+                            self._unpack(accumulates, scatters)
+        b.ret_void()
+
+    def _unpack(self, accumulates: bool, scatters: bool) -> None:
+        b, of = self.b, self.of
+        kind, count = memory_type(self.dtype), self.columns
+        distances = of.apart(self.elements(self.column_stride)) if scatters else None
+        with self.loop(i64(0), self.rows) as row, self.loop(i64(0), count, self.lanes) as column:
+            mask = of.first(b.sub(count, column))
+            here = self.at(self.source, b.add(b.mul(row, self.pitch), self.bytes(column)))
+            there = self.at(self.to, b.mul(row, self.row_stride))
+            there = self.at(there, b.mul(column, self.column_stride))
+            value = of.load(self.element, here, mask)
+            if accumulates:
+                old = (
+                    of.gather(kind, there, distances, mask)
+                    if scatters
+                    else of.load(kind, there, mask)
+                )
+                value = b.fadd(value, self.widened(self.dtype, old))
+            if scatters:
+                of.scatter(self.narrowed(value), there, distances, mask)
+            else:
+                self.store(value, there, mask)

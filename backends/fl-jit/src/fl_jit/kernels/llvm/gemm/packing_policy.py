@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fl_jit.kernels.codegen import target
-from fl_jit.kernels.llvm import caches, tile
+from fl_jit.kernels import cpu
+from fl_jit.kernels.cpu import LINE
+from fl_jit.kernels.llvm import prefetch_policy
 from fl_jit.kernels.llvm.gemm.gemm_problem import GemmProblem
-from fl_jit.kernels.llvm.microkernel import LINE
 from fl_jit.kernels.llvm.tile import Cut
 
 #: Products of at most this many rows read B once, if rows of B have at least this many bytes.
@@ -15,11 +15,6 @@ from fl_jit.kernels.llvm.tile import Cut
 _STREAMED_ROWS, _STREAMED_BYTES, _ALWAYS_STREAMED_ROWS = 16, 2048, 2
 #: Steps of k, which are rows of B, at a time.
 STREAMED_DEPTH = 8
-#: Products of at most this many rows take as long to read B from memory as to multiply it.
-_ASKED_ROWS = 64
-#: Rows of a block of B that is prefetched while the previous one is multiplied. All of them may map
-#: to a quarter of the sets of L2, or less: with 192 rows it takes 1.02 to 1.15 times as long.
-ASKED_DEPTH = 96
 #: Minimum steps of k of a column-major A for conflict misses in L1 and L2, if its stride is a
 #: multiple of this many bytes.
 _MANY_STEPS, _STEPS_CONFLICT = 128, 1024
@@ -52,12 +47,12 @@ def has_conflict_misses(task: GemmProblem) -> bool:
     lines, of which tiles of 16 registers use less than half. The copy is 1.05 to 1.35 times as fast
     with 16 registers, and 1.03 to 1.1 times with 32.
     """
-    if task.pairs or not is_by_columns(task) or tile.l3_feeds_fma():
+    if task.pairs or not is_by_columns(task) or cpu.host().l3_feeds_fma:
         return False
-    if caches.private_l3_bytes():
+    if cpu.host().l3:
         return task.n >= _MANY_COLUMNS and task.k >= _MANY_STEPS
     fights = task.k >= _MANY_STEPS and task.x.col_stride % _STEPS_CONFLICT == 0
-    fills = min(task.m, task.n) >= _MANY_PLACES and task.k * LINE > caches.level(1) // 3
+    fills = min(task.m, task.n) >= _MANY_PLACES and task.k * LINE > cpu.host().l1 // 3
     return fights or fills
 
 
@@ -65,7 +60,9 @@ def has_wide_blocks(task: GemmProblem) -> bool:
     """Whether blocks of B have as many columns as possible. One copy of a tile of A, and one
     transfer from L3, then serves many columns. Products of few rows pack B most of the time, which
     also needs L2."""
-    return has_conflict_misses(task) or (task.m >= _MANY_TO_PACK_FOR and not tile.l3_feeds_fma())
+    return has_conflict_misses(task) or (
+        task.m >= _MANY_TO_PACK_FOR and not cpu.host().l3_feeds_fma
+    )
 
 
 def reads_in_place(task: GemmProblem, rows: Cut, width: int) -> bool:
@@ -78,9 +75,9 @@ def reads_in_place(task: GemmProblem, rows: Cut, width: int) -> bool:
     if rows.parts <= 1 or task.y.row_stride <= width or is_streamed(task) or prefetches_b(task):
         return True
     nbytes = task.k * task.y.row_stride
-    if task.y.row_stride % _PAGE == 0 and nbytes >= caches.level(2) and not tile.l3_feeds_fma():
+    if task.y.row_stride % _PAGE == 0 and nbytes >= cpu.host().l2 and not cpu.host().l3_feeds_fma:
         return False
-    return task.m * nbytes <= _FEW_ROWS * caches.level(2)
+    return task.m * nbytes <= _FEW_ROWS * cpu.host().l2
 
 
 def is_streamed(task: GemmProblem) -> bool:
@@ -90,15 +87,12 @@ def is_streamed(task: GemmProblem) -> bool:
 
 def prefetches_b(task: GemmProblem) -> bool:
     """Whether B is read in place in small blocks, each prefetched line by line during the previous
-    one.
-
-    This holds for a B that is larger than the caches, and few rows of A. Packing takes time in
-    which nothing is multiplied: 1.05 to 1.5 times as long, for 24 to 64 rows.
-    """
-    is_far = task.k * task.y.row_stride >= target.STREAMED
-    lies = task.y.is_by_rows and _has_long_rows(task)
-    is_few = _STREAMED_ROWS < task.m <= _ASKED_ROWS and tile.registers(target.host()) >= 32
-    return is_far and lies and is_few and task.packed is None and not task.pairs
+    one."""
+    if task.m <= _STREAMED_ROWS or task.packed is not None or task.pairs:
+        return False
+    has_long_rows = task.y.is_by_rows and _has_long_rows(task)
+    b_bytes = task.k * task.y.row_stride
+    return has_long_rows and prefetch_policy.gemm_prefetches_b(cpu.host(), task.m, b_bytes)
 
 
 def _has_long_rows(task: GemmProblem) -> bool:

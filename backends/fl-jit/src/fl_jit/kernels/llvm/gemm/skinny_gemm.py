@@ -22,29 +22,23 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen import compile, target, threads
-from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.emit_block import SIGNATURE as EPILOGUE
-from fl_jit.kernels.codegen.loops import Loops
 from fl_jit.kernels.codegen.target import Target
-from fl_jit.kernels.codegen.vectors import IR, Vectors, element_type, i64, pointer
-from fl_jit.kernels.llvm import FOLDER, caches, tile
+from fl_jit.kernels.codegen.vectors import IR, i64, pointer
+from fl_jit.kernels.llvm import FOLDER, launcher, tile, work_stealing
 from fl_jit.kernels.llvm.epilogue import Prepared
-from fl_jit.kernels.llvm.gemm.launch import GemmLauncher
-from fl_jit.kernels.llvm.gemm.work_stealing import WorkQueues
+from fl_jit.kernels.llvm.launcher import Division, Launcher
+from fl_jit.kernels.llvm.loop_nest import Emitter, LoopNestBuilder
 from fl_tensor.dtypes import DType
 
-#: Argument fields of a job: the two of ``work_stealing``, those that change from call to call,
-#: sizes, distances in bytes between rows of x, columns of y and rows of the result, and the
+#: Sizes, distances in bytes between rows of x, columns of y and rows of the result, and the
 #: partition.
-FIELDS = (
-    "shares", "share count",
-    "x", "y", "out", "scratch", "epilogue words",
-    "m", "n", "k", "x row", "y column", "out row", "columns", "k block", "accumulate", "epilogue",
-)  # fmt: skip
-NUMBER = {name: i for i, name in enumerate(FIELDS)}
-#: Number of arguments, after the first two, that change from call to call.
-CHANGING = 5
+ARGUMENTS = launcher.arguments(
+    "x y out",
+    "queue_count m n k x_row y_column out_row columns k_block accumulate epilogue",
+)
 #: Maximum rows for which dot products are faster than packing.
 MOST_ROWS = 32
 #: Approximate floating-point operations of a thread per nanosecond.
@@ -56,14 +50,14 @@ _TILE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, i64, pointer, i64
 def shape(machine: Target, lanes: int) -> tile.Tile:
     """Rows and columns of a tile. The accumulators, a vector for each row and one for the current
     column must fit the registers, and a row of sums must fit a vector."""
-    rows, columns = (4, 6) if tile.registers(machine) >= 32 else (2, 4)
+    rows, columns = (4, 6) if machine.registers >= 32 else (2, 4)
     return tile.Tile(rows, min(columns, lanes))
 
 
 def k_block(m: int, k: int, dtype: DType) -> int:
     """Steps of k in a block: x and the current columns take a quarter of L2."""
     vector = target.host().lanes(dtype.itemsize)
-    most = max(caches.level(2) // 4 // (max(m, 6) * dtype.itemsize), vector)
+    most = max(cpu.host().l2 // 4 // (max(m, 6) * dtype.itemsize), vector)
     parts = max(-(-k // most), 1)
     return max(-(-k // parts // vector) * vector, vector)
 
@@ -74,7 +68,7 @@ def planned(
     pitches: tuple[int, int, int],
     accumulate: bool,
     epilogue: Prepared | None,
-) -> tuple[GemmLauncher, str]:
+) -> tuple[Launcher, str]:
     """The launcher of a product of ``sizes`` (m, k, n), and its description. ``pitches`` are bytes
     from row to row of x, from column to column of y, and from row to row of the result."""
     (m, k, n), (x_row, y_column, out_row) = sizes, pitches
@@ -82,27 +76,24 @@ def planned(
     tile = shape(target.host(), target.host().lanes(dtype.itemsize))
     parts = 4 * threads.limit() if threads.pool() and threads.limit() > 1 else 1
     columns = max(-(-n // (parts * tile.vectors)), 1) * tile.vectors
-    words = {
-        "m": m, "n": n, "k": k, "x row": x_row, "y column": y_column, "out row": out_row,
-        "columns": columns, "k block": block, "accumulate": accumulate,
-        "epilogue": epilogue.address if epilogue else 0,
+    fields = {
+        "m": m, "n": n, "k": k, "x_row": x_row, "y_column": y_column, "out_row": out_row,
+        "columns": columns, "k_block": block, "accumulate": accumulate,
     }  # fmt: skip
-    arguments = [words.get(name, 0) for name in FIELDS[2:]]
     items = -(-n // columns) if m else 0
+
+    def divide(workers: int) -> Division:
+        return Division((workers if items else 0,), {}, 0, stolen=items)
+
     work = 2.0 * m * n * max(k, 1) / _SPEED
-    run = GemmLauncher(address(dtype), arguments, CHANGING, items, work, 0, epilogue)
+    most = max(items, 1)
+    run = Launcher(code(dtype), ARGUMENTS, fields, divide, work, epilogue, most, phases=("dots",))
     return run, f"dots {tile.rows}x{tile.vectors} k {block}"
 
 
 @compile.once
-def address(dtype: DType) -> int:
-    """Address of the machine code for ``dtype`` (float32 or float64), a function of the job of a
-    thread pool."""
-    return _code(dtype).address("dots")
-
-
-@compile.once
-def _code(dtype: DType) -> compile.Code:
+def code(dtype: DType) -> compile.Code:
+    """The machine code for ``dtype`` (float32 or float64), with the function ``dots``."""
     about = f"dots {dtype} {compile.sources(FOLDER)}"
     return compile.load(about, lambda: assembly(dtype, target.host()), target.host())
 
@@ -113,63 +104,51 @@ def assembly(dtype: DType, machine: Target) -> str:
     module.triple = target.triple()
     lanes = machine.lanes(dtype.itemsize)
     made = _Tile(module, dtype, machine, shape(machine, lanes))
-    _Dots(module, made.function, made.shape, dtype.itemsize)
+    _Dots(module, made, machine, dtype)
     return str(module)
 
 
-class _Dots(WorkQueues):
+class _Dots(LoopNestBuilder):
     """The loop nest."""
 
-    def __init__(self, module: IR, tiles: IR, shape: tile.Tile, itemsize: int) -> None:
-        super().__init__(module, "dots")
-        word = {name: self.argument(i) for name, i in NUMBER.items()}
-        b = self.b
-
-        def place(start: str, *moves: tuple[IR, IR]) -> IR:
-            found = word[start]
-            for count, distance in moves:
-                found = b.add(found, b.mul(count, distance))
-            return b.inttoptr(found, pointer)
-
-        size = i64(itemsize)
-        with self.items() as item:
-            first = b.mul(item, word["columns"])
-            last = self.minimum(b.add(first, word["columns"]), word["n"])
-            once = b.select(b.icmp_signed(">", word["k"], i64(1)), word["k"], i64(1))
-            with self.loop(i64(0), once, word["k block"]) as k0:
-                k = self.minimum(b.sub(word["k"], k0), word["k block"])
-                adds = b.or_(b.zext(b.icmp_signed(">", k0, i64(0)), i64), word["accumulate"])
+    def __init__(self, module: IR, made: _Tile, machine: Target, dtype: DType) -> None:
+        super().__init__(module, "dots", ARGUMENTS, machine, dtype)
+        b, args, size = self.b, self.args, i64(dtype.itemsize)
+        with work_stealing.steal(self, self.begin, args["queues"], args["queue_count"]) as item:
+            first = b.mul(item, args["columns"])
+            last = self.minimum(b.add(first, args["columns"]), args["n"])
+            once = self.maximum(args["k"], i64(1))
+            with self.loop(i64(0), once, args["k_block"]) as k0:
+                k = self.minimum(b.sub(args["k"], k0), args["k_block"])
+                adds = b.or_(b.zext(b.icmp_signed(">", k0, i64(0)), i64), args["accumulate"])
                 with (
-                    self.loop(first, last, shape.vectors) as column,
-                    self.loop(i64(0), word["m"], shape.rows) as row,
+                    self.loop(first, last, made.shape.vectors) as column,
+                    self.loop(i64(0), args["m"], made.shape.rows) as row,
                 ):
-                    x = place("x", (row, word["x row"]), (k0, size))
-                    y = place("y", (column, word["y column"]), (k0, size))
-                    out = place("out", (row, word["out row"]), (column, size))
-                    left = b.sub(word["m"], row), b.sub(last, column)
-                    given = x, word["x row"], y, word["y column"], out, word["out row"], k
-                    b.call(tiles, [*given, *left, adds])
-            with b.if_then(b.icmp_signed("!=", word["epilogue"], i64(0))):
-                function = b.inttoptr(word["epilogue"], pointer)
-                words = b.inttoptr(word["epilogue words"], pointer)
-                part = i64(0), word["m"], first, b.sub(last, first)
-                b.call_at(function, EPILOGUE, [words, *part, self.worker])
+                    x = self.sum(args["x"], (row, args["x_row"]), (k0, size))
+                    y = self.sum(args["y"], (column, args["y_column"]), (k0, size))
+                    out = self.sum(args["out"], (row, args["out_row"]), (column, size))
+                    left = b.sub(args["m"], row), b.sub(last, column)
+                    given = [self.address(x), args["x_row"], self.address(y), args["y_column"]]
+                    given += [self.address(out), args["out_row"], k]
+                    b.call(made.function, [*given, *left, adds])
+            with self.when(self.is_set("epilogue")):
+                part = i64(0), args["m"], first, b.sub(last, first)
+                block = self.address(args["epilogue_args"])
+                self.call(args["epilogue"], EPILOGUE, block, *part, self.worker)
         b.ret_void()
 
 
-class _Tile(Loops):
+class _Tile(Emitter):
     """One tile of the result. Missing rows and columns read the memory of the last one, and are not
     written."""
 
     def __init__(self, module: IR, dtype: DType, machine: Target, shape: tile.Tile) -> None:
-        self.function = ir.Function(module, _TILE, "tile")
+        super().__init__(ir.Function(module, _TILE, "tile"), machine, dtype)
         self.function.linkage = "internal"
-        for attribute in ("nounwind", "noinline"):
-            self.function.attributes.add(attribute)
+        self.function.attributes.add("noinline")
         x, x_row, y, y_column, out, out_row, k, rows, columns, add = self.function.args
-        self.b = b = Builder(self.function.append_basic_block("entry"))
-        self.shape, self.element = shape, element_type(dtype)
-        self.of = of = Vectors(b, machine, machine.lanes(dtype.itemsize))
+        b, of, self.shape = self.b, self.of, shape
         self.cells = [(i, j) for i in range(shape.rows) for j in range(shape.vectors)]
         self.accumulators = {cell: self.variable(of.of(self.element)) for cell in self.cells}
         for variable in self.accumulators.values():
@@ -184,7 +163,7 @@ class _Tile(Loops):
         for i in range(shape.rows):
             with b.if_then(b.icmp_signed("<", i64(i), rows)):
                 total = self._across([self._sum(i, j) for j in range(shape.vectors)])
-                place = self._at(out, b.mul(out_row, i64(i)))
+                place = self.at(out, b.mul(out_row, i64(i)))
                 mask = of.first(self.minimum(columns, i64(shape.vectors)))
                 with b.if_else(b.trunc(add, ir.IntType(1))) as (adding, setting):
                     with adding:
@@ -196,7 +175,7 @@ class _Tile(Loops):
 
     def _line(self, start: IR, pitch: IR, number: int, count: IR) -> IR:
         there = self.minimum(i64(number), self.b.sub(count, i64(1)))
-        return self._at(start, self.b.mul(pitch, there))
+        return self.at(start, self.b.mul(pitch, there))
 
     def _step(self, index: IR, mask: IR | None) -> None:
         b, of = self.b, self.of
@@ -233,6 +212,3 @@ class _Tile(Loops):
         low += [lanes + place for place in low]
         lower = self.of.shuffle(x, y, low)
         return self.b.fadd(lower, self.of.shuffle(x, y, [place + half for place in low]))
-
-    def _at(self, address: IR, distance: IR) -> IR:
-        return self.b.gep(address, [distance], source_etype=ir.IntType(8))
