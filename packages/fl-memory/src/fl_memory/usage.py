@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from fl_memory.argument_checks import checked_size
 from fl_memory.errors import AllocationError
 from fl_memory.selection import current
 
@@ -35,8 +34,8 @@ def on_usage(
     budget: bytes. manager: the current one by default. Returns a function that ends it. Raises
     AllocationError for a budget that is no positive int, or fractions that are not above 0.
     """
-    if checked_size(budget, 1) < 1:
-        raise AllocationError(f"on_usage({budget!r}): expected a budget of at least 1 byte")
+    if type(budget) is not int or budget < 1:
+        raise AllocationError(f"on_usage({budget!r}): expected a budget in bytes, an int from 1")
     levels = sorted(set(fractions))
     if not levels or not all(math.isfinite(f) and f > 0 for f in levels):
         raise AllocationError(f"on_usage(fractions={fractions!r}): expected numbers above 0")
