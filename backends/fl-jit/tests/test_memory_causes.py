@@ -80,3 +80,20 @@ def test_nothing_is_noted_without_an_observer(backend):
         y = x @ x
     assert backend._pending.calls and not backend._pending.causes
     ft.eval(y)
+
+
+def test_values_in_another_layout_belong_to_the_call_that_needs_them(backend):
+    x, kernel = ft.ones((4, 16, 32, 32)), ft.ones((32, 16, 3, 3))
+    ft.eval(x, kernel)
+
+    def network(x):
+        with mem.cause(module="conv"):
+            y = ft.conv(x, kernel, padding=1)
+        with mem.cause(module="pool"):
+            return ft.max_pool(ft.relu(y), 2)
+
+    ft.eval(network(x))
+    with mem.observe() as seen:
+        ft.eval(network(x))
+    found = {usage.key[0]: usage.nbytes for usage in seen.allocated("module")}
+    assert set(found) <= {"conv", "pool"} and found["pool"] >= 4 * 32 * 16 * 16 * 4

@@ -24,7 +24,7 @@ from fl_jit.passes.schedule import Task, schedule
 from fl_jit.planning.reserve import needed, reserve
 from fl_jit.planning.translate import Translation
 from fl_jit.reports import describe, drawing, observers
-from fl_jit.reports.causes import NO_CAUSES, last_calls, named_steps
+from fl_jit.reports.causes import NO_CAUSES, calls_of, named_steps
 from fl_jit.steps import indexing, pooling
 from fl_jit.steps.contraction import Contraction
 from fl_jit.steps.donation import Values, donated
@@ -283,9 +283,9 @@ class Plan:
         return [number for number, value in results if value in failed]
 
     @cached_property
-    def last_calls(self) -> list[int]:
-        """The number of the last recorded call that each step computes, -1 where there is none."""
-        return last_calls(self)
+    def naming_calls(self) -> list[int]:
+        """The number of the recorded call that names each step, -1 where there is none."""
+        return calls_of(self)
 
     def to_dot(self, operations: bool = False) -> str:
         """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""
