@@ -41,12 +41,13 @@ def named_steps(plan: Plan, steps: Iterable[Step], causes: Mapping[int, Cause]) 
 
 
 def calls_of(plan: Plan) -> list[int]:
-    """The number of the call that names each step: that of the largest value that the step
-    computes, the last one of equals. -1 where it belongs to no call."""
+    """The number of the call that names each step: that of the largest result, the last one of
+    equals. -1 where it belongs to no call."""
     numbers = _numbers(plan)
     found = []
     for step in plan.steps:
-        made = [value for node in step.nodes for value in node.outputs]
+        written = set(step.roots)
+        made = [v for node in step.nodes for v in node.outputs if v in written]
         _, number = max(((size(v), numbers.get(v, -1)) for v in made), default=(0, -1))
         found.append(number)
     return found
