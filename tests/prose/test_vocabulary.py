@@ -12,7 +12,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import vocabulary
 
 LIST = """
-open = ["backends/open"]
 [paths]
 "asked" = "recorder"
 [classes]
@@ -66,14 +65,14 @@ def test_rules_depend_on_the_path():
     assert faults("docs/page.md", "one\nis put off") == ["line 2: 'put off': write deferred"]
 
 
-def test_open_paths_may_have_faults_and_leave_the_list_without(tmp_path, capsys):
-    for name, text in {"tools/vocabulary.toml": LIST, "backends/open/a.py": "kept = 1"}.items():
+def test_a_checkout_with_a_fault_fails(tmp_path, capsys):
+    for name, text in {"tools/vocabulary.toml": LIST, "backends/one/a.py": "kept = 1"}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert vocabulary.main(["--root", str(tmp_path)]) == 0
-    (tmp_path / "backends/open/a.py").write_text("saved = 1")
     assert vocabulary.main(["--root", str(tmp_path)]) == 1
-    assert "backends/open: has no fault" in capsys.readouterr().out
+    assert "backends/one/a.py: line 1: kept: 'kept': write prepacked" in capsys.readouterr().out
+    (tmp_path / "backends/one/a.py").write_text("saved = 1")
+    assert vocabulary.main(["--root", str(tmp_path)]) == 0
 
 
 def test_the_checkout_has_none():

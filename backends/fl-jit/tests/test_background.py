@@ -88,6 +88,25 @@ def test_when_a_plan_takes_over_depends_on_no_clock(jit):
     assert len(ran) == 1 + WARMUP_RUNS
 
 
+def test_operations_that_recur_with_other_shapes_are_planned_at_their_second_run(jit):
+    """Batches of changing length: a run of a shape that comes again is worth its plan at once."""
+    jit.go.set()
+    jit.policy.patience = 0  # small work is deferred, too
+    shapes = range(N, N + 24)
+
+    def epoch():
+        planned = 0
+        for n in shapes:
+            x = ft.full(n, 2.0)
+            before = len(jit.plans.entries())
+            assert (ft.exp(x * 0.5) + x)[7].item() == wanted(2.0)
+            planned += len(jit.plans.entries()) > before
+        return planned
+
+    assert epoch() == 0
+    assert epoch() >= 20
+
+
 def test_who_waits_for_plans_has_them_used_at_once(jit):
     for k in range(2):
         step(float(k))[7].item()

@@ -15,16 +15,16 @@ from fl_jit.steps import bound_kernel
 
 @pytest.fixture
 def generated(monkeypatch):
-    """Products are those of the generated provider, however small."""
-    provider = GeneratedKernels()
-    monkeypatch.setattr(registry, "active_library", lambda: provider)
+    """Generated kernels compute all products, however small."""
+    library = GeneratedKernels()
+    monkeypatch.setattr(registry, "active_library", lambda: library)
     monkeypatch.setattr(registry, "is_for_everything", lambda: True)
-    return provider
+    return library
 
 
 @pytest.fixture
 def jit(generated):
-    """A backend of its own, which puts everything off and plans at once."""
+    """A backend of its own, which defers everything and plans at once."""
     backend = JitBackend()
     backend.smallest, backend.plans.policy.patience = 1, 0
     backend.plans.compile_after = 1
@@ -54,7 +54,7 @@ def derived(monkeypatch):
 
 @pytest.fixture
 def looked_up(generated, monkeypatch):
-    """The descriptors that the library was asked for a kernel to run."""
+    """The descriptors of the kernels that the library ran."""
     found, find = [], generated.find
 
     def call(descriptor):
@@ -158,7 +158,7 @@ def test_the_eager_path_and_a_plan_ask_for_the_same_kernel(jit, looked_up, name)
 
 def test_watchers_are_notified_each_time(jit, generated, monkeypatch):
     told = []
-    monkeypatch.setattr(registry, "watchers", [lambda provider, kernel: told.append(provider)])
+    monkeypatch.setattr(registry, "watchers", [lambda library, kernel: told.append(library)])
     for number in range(3):
         (ft.asarray(drawn(number, (9, 12))[0]) @ ft.asarray(drawn(7, (12, 7))[0])).numpy()
     assert told == [generated] * 3
@@ -166,8 +166,8 @@ def test_watchers_are_notified_each_time(jit, generated, monkeypatch):
 
 def test_a_freed_library_is_not_called(jit, monkeypatch):
     x, y = drawn(0, (9, 12), (12, 7))
-    for provider in (registry.active_library(), registry.active_library(), None):
-        monkeypatch.setattr(registry, "active_library", lambda provider=provider: provider)
+    for library in (registry.active_library(), registry.active_library(), None):
+        monkeypatch.setattr(registry, "active_library", lambda library=library: library)
         np.testing.assert_allclose((ft.asarray(x) @ ft.asarray(y)).numpy(), x @ y, rtol=1e-5)
 
 
@@ -191,7 +191,7 @@ def test_the_data_decide_whether_a_kernel_computes_a_wgrad_in_bfloat16(jit, look
     g, x = drawn(0, (2, 16, 6, 5), (2, 8, 6, 5))
     spoilt = x.copy()
     spoilt[:, 0, 0, 0] = np.inf
-    asked = []
+    requested = []
     for images in (x, spoilt, x):
         looked_up.clear()
         operands = [ft.cast(ft.asarray(v), ft.bfloat16) for v in (g, images)]
@@ -203,6 +203,6 @@ def test_the_data_decide_whether_a_kernel_computes_a_wgrad_in_bfloat16(jit, look
         np.testing.assert_allclose(
             found[np.isfinite(expected)], expected[np.isfinite(expected)], rtol=0.1, atol=0.3
         )
-        asked.append([descriptor.x.dtype for descriptor in looked_up])
-    assert asked[0][0] is asked[2][0] is ft.bfloat16
-    assert asked[1] == [ft.float32]
+        requested.append([descriptor.x.dtype for descriptor in looked_up])
+    assert requested[0][0] is requested[2][0] is ft.bfloat16
+    assert requested[1] == [ft.float32]

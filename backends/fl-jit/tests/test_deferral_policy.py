@@ -1,4 +1,4 @@
-"""Operations that are no faster for being put off run at once."""
+"""Operations that deferral does not make faster run at once."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def is_deferred(y):
 
 
 def test_what_never_comes_again_runs_at_once_after_a_while(jit):
-    put_off = [is_deferred(y) for y in new_each_time(100) if y[0].item() >= 0]
+    deferred = [is_deferred(y) for y in new_each_time(100) if y[0].item() >= 0]
     found = [is_deferred(y) for y in new_each_time(1)]
-    assert found == [False] and not any(put_off)
+    assert found == [False] and not any(deferred)
     x = ft.full(N, 2.0)
     assert not is_deferred(x) and not is_deferred(x * x)
 

@@ -1,4 +1,4 @@
-"""``jit`` puts operations off, and nobody can tell but by the time and the memory they take."""
+"""``jit`` defers operations: only time and memory differ from eager execution."""
 
 from __future__ import annotations
 

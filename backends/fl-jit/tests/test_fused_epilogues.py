@@ -1,4 +1,4 @@
-"""Plans that hand elementwise work on a product to the provider that computes the product."""
+"""Plans that hand elementwise work on a product to the kernel library of the product."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ class Blocks(KernelLibrary):
 
 
 @pytest.fixture
-def provider(monkeypatch):
+def library(monkeypatch):
     made = Blocks()
     monkeypatch.setattr(registry, "active_library", lambda: made)
-    monkeypatch.setattr(profitability, "pays_attached", lambda *given: True)
+    monkeypatch.setattr(profitability, "epilogue_pays", lambda *given: True)
     monkeypatch.setenv("FL_JIT_COMPILE_AFTER", "1")
     monkeypatch.setenv("FL_JIT_MIN_SIZE", "1")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
@@ -143,19 +143,19 @@ def followed(steps):
     return [[node.op for node in s.nodes] for s in steps if isinstance(s, FusedEpilogueStep)]
 
 
-def test_bias_and_activation_follow_a_product(provider, normal):
+def test_bias_and_activation_follow_a_product(library, normal):
     def layer(x, w, b):
         return (ft.relu(x @ w + b),)
 
     found, expected, steps = both(layer, normal(70, 80), normal(80, 96), normal(96))
     agree(found, expected)
     assert followed(steps) == [["matmul", "add", "maximum"]] and len(steps) == 1
-    (descriptor,) = provider.solved
+    (descriptor,) = library.solved
     assert descriptor.epilogue is not None and descriptor.epilogue.sizes == (70, 96)
 
 
 @pytest.mark.parametrize("seed", [5, (1 << 64) - 5])
-def test_several_results_and_dropout_follow(provider, normal, seed):
+def test_several_results_and_dropout_follow(library, normal, seed):
     def layer(x, w, b, residual):
         before = x @ w + b
         kept = ft.Generator(seed).bernoulli(before.shape)
@@ -166,10 +166,10 @@ def test_several_results_and_dropout_follow(provider, normal, seed):
     )
     agree(found, expected)
     assert len(followed(steps)) == 1 and len(steps) == 1
-    assert len(provider.solved[-1].epilogue.writes) == 1
+    assert len(library.solved[-1].epilogue.writes) == 1
 
 
-def test_results_of_other_dtypes_do_not_take_the_place_of_the_product(provider, normal):
+def test_results_of_other_dtypes_do_not_take_the_place_of_the_product(library, normal):
     def layer(x, w, b):
         y = x @ w + b
         return y > 0.0, ft.relu(y)
@@ -183,32 +183,32 @@ def test_results_of_other_dtypes_do_not_take_the_place_of_the_product(provider, 
     assert len(followed(steps)) == 1 and len(steps) == 1
 
 
-def test_what_follows_may_read_transposed_operands(provider, normal):
+def test_what_follows_may_read_transposed_operands(library, normal):
     def layer(x, w, residual):
         return (ft.relu(x @ w) + ft.permute(residual, (1, 0)),)
 
     found, expected, steps = both(layer, normal(70, 80), normal(80, 96), normal(96, 70))
     agree(found, expected)
     assert len(followed(steps)) == 1 and len(steps) == 1
-    assert (1, 70) in provider.solved[-1].epilogue.strides
+    assert (1, 70) in library.solved[-1].epilogue.strides
 
 
-def test_products_without_a_library_have_no_epilogue(provider, normal, monkeypatch):
+def test_products_without_a_library_have_no_epilogue(library, normal, monkeypatch):
     operands = normal(4, 3), normal(3, 5), normal(5)
     for always, found in ((True, [["matmul", "add"]]), (False, [])):
         monkeypatch.setattr(registry, "is_for_everything", lambda always=always: always)
         assert followed(both(lambda x, w, b: (x @ w + b,), *operands)[2]) == found
 
 
-def test_a_product_that_nobody_reads_any_more_is_let_go(provider, normal):
-    provider.takes = False
+def test_a_product_that_nobody_reads_any_more_is_let_go(library, normal):
+    library.takes = False
     _, _, (step,) = both(lambda x, w, b: (x @ w + b,), *(normal(96, 96) for _ in range(3)))
     values = Values({v: normal(96, 96) for v in step.roots if v not in step.writes})
     step(values)
     assert step.product not in values and step.writes[0] in values
 
 
-def test_a_product_that_others_read_is_there_for_them(provider, normal):
+def test_a_product_that_others_read_is_there_for_them(library, normal):
     def layer(x, w):
         product = x @ w
         return product, ft.exp(product * 0.1), ft.sum(product * product, -1)
@@ -217,7 +217,7 @@ def test_a_product_that_others_read_is_there_for_them(provider, normal):
     agree(found, expected)
 
 
-def test_an_update_follows_the_gradient_of_its_weights(provider, normal):
+def test_an_update_follows_the_gradient_of_its_weights(library, normal):
     def step(x, g, w, momentum):
         gradient = ft.permute(g, (1, 0)) @ x
         moved = momentum * 0.9 + gradient
@@ -228,20 +228,20 @@ def test_an_update_follows_the_gradient_of_its_weights(provider, normal):
     )
     agree(found, expected)
     assert followed(steps) and len(steps) == 1
-    assert provider.solved[-1].epilogue.program.outputs[0].value == 0, "the gradient stays"
+    assert library.solved[-1].epilogue.program.outputs[0].value == 0, "the gradient stays"
 
 
-def test_channels_of_images(provider, normal):
+def test_channels_of_images(library, normal):
     def layer(x, w, b):
         return (ft.relu(ft.conv(x, w, padding=1) + ft.reshape(b, (1, -1, 1, 1))),)
 
     found, expected, steps = both(layer, normal(2, 12, 14, 15), normal(20, 12, 3, 3), normal(20))
     agree(found, expected)
     assert followed(steps) == [["conv", "add", "maximum"]]
-    assert provider.solved[-1].epilogue.sizes[-1] == 20
+    assert library.solved[-1].epilogue.sizes[-1] == 20
 
 
-def test_a_product_may_lie_as_its_copy_would(provider, normal):
+def test_a_product_may_lie_as_its_copy_would(library, normal):
     def heads(x, y):
         product = ft.reshape(x, (4, 12, 32, 16)) @ ft.reshape(y, (4, 12, 16, 24))
         return (ft.reshape(ft.permute(product, (0, 2, 1, 3)), (4, 32, 12 * 24)),)
@@ -249,24 +249,24 @@ def test_a_product_may_lie_as_its_copy_would(provider, normal):
     found, expected, steps = both(heads, normal(4, 12, 32, 16), normal(4, 12, 16, 24))
     agree(found, expected)
     assert followed(steps) == [["matmul", "reshape"]] and len(steps) == 1
-    assert provider.solved[-1].out.strides == (32 * 12 * 24, 24, 12 * 24, 1)
+    assert library.solved[-1].out.strides == (32 * 12 * 24, 24, 12 * 24, 1)
 
 
-def test_without_epilogues_both_run_one_after_the_other(provider, normal):
+def test_without_epilogues_both_run_one_after_the_other(library, normal):
     def layer(x, w, b):
         product = x @ w
         return ft.relu(product + b), ft.sum(product[2:])
 
-    provider.takes = False
+    library.takes = False
     operands = normal(70, 80), normal(80, 96), normal(96)
     found, expected, steps = both(layer, *operands)
     agree(found, expected)
-    assert followed(steps) and all(p.epilogue is None for p in provider.solved)
-    provider.has_epilogues = False
+    assert followed(steps) and all(p.epilogue is None for p in library.solved)
+    library.has_epilogues = False
     assert followed(both(layer, *operands)[2]) == []
 
 
-def test_rows_that_are_reduced_do_not_follow(provider, normal):
+def test_rows_that_are_reduced_do_not_follow(library, normal):
     found, expected, steps = both(
         lambda x, w: (ft.softmax(x @ w, -1),), normal(70, 80), normal(80, 96)
     )
@@ -274,7 +274,7 @@ def test_rows_that_are_reduced_do_not_follow(provider, normal):
     assert followed(steps) == []
 
 
-def test_who_runs_in_between_finds_the_product(provider, normal):
+def test_who_runs_in_between_finds_the_product(library, normal):
     def layer(x, w, u):
         product = x @ w
         scale = ft.max(ft.absolute(product) @ u)
@@ -284,7 +284,7 @@ def test_who_runs_in_between_finds_the_product(provider, normal):
     agree(found, expected)
 
 
-def test_operands_of_a_product_are_not_written_over(provider, normal):
+def test_operands_of_a_product_are_not_written_over(library, normal):
     def chain(x, w):
         found = []
         for _ in range(3):
@@ -298,7 +298,7 @@ def test_operands_of_a_product_are_not_written_over(provider, normal):
     assert len(followed(steps)) == 3
 
 
-def test_others_are_where_they_die(provider, normal):
+def test_others_are_where_they_die(library, normal):
     """Three sums need no more memory than one."""
 
     def chain(x, w, y):

@@ -33,7 +33,7 @@ CASES = {
 
 
 @pytest.fixture(autouse=True)
-def no_provider(monkeypatch):
+def no_kernel_library(monkeypatch):
     monkeypatch.setattr(registry, "active_library", lambda: None)
 
 
@@ -144,7 +144,7 @@ def test_what_has_no_kernel_is_computed_all_the_same(jit):
         wanted = x[:, :, window - 1 :, window - 1 :]
         assert found.shape == (1, 2, n, n)
         np.testing.assert_array_equal(found, wanted)
-    assert pooling.MOST_PLACES < 81
+    assert pooling.MAX_WINDOW_POSITIONS < 81
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -161,25 +161,25 @@ def test_boxes_hold_every_place_of_every_window_once(name):
                 wanted.add((o, number, i))
     of_pooled, of_image, elements = set(), set(), []
     for box in windows.of_pooled():
-        for here, number, there in met(box):
+        for here, number, there in pairs(box):
             of_pooled.add((here, number, there))
     for box in windows.of_image():
-        elements += [here for here, _ in places(box)]
-        for here, number, there in met(box):
+        elements += [here for here, _ in elements_of(box)]
+        for here, number, there in pairs(box):
             of_image.add((there, number, here))
     assert of_pooled == wanted == of_image
     assert sorted(elements) == list(itertools.product(*map(range, shape[2:])))
 
 
-def places(box):
+def elements_of(box):
     for t in itertools.product(*map(range, box.extent)):
         yield tuple(a + b * c for a, b, c in zip(box.start, box.step, t)), t
 
 
-def met(box):
-    for here, t in places(box):
-        for number, other in zip(box.places, box.others, strict=True):
-            yield here, number, tuple(a + b * c for a, b, c in zip(other, box.pace, t))
+def pairs(box):
+    for here, t in elements_of(box):
+        for number, other in zip(box.positions, box.other_starts, strict=True):
+            yield here, number, tuple(a + b * c for a, b, c in zip(other, box.other_step, t))
 
 
 @pytest.mark.parametrize("op", ["max_pool", "avg_pool", "max_pool_gradient", "avg_pool_gradient"])

@@ -32,10 +32,10 @@ def generated():
 @pytest.fixture
 def backend(generated, monkeypatch):
     monkeypatch.setattr(registry, "active_library", lambda: generated)
-    monkeypatch.setattr(profitability, "RUNS_UNTIL_KEPT", RUNS)
+    monkeypatch.setattr(profitability, "RUNS_UNTIL_PREPACKED", RUNS)
     made = JitBackend()
     made.plans.background = False
-    made.policy.patience = 0  # light computations are put off all the same
+    made.policy.patience = 0  # light computations are deferred, too
     with ft.use(made):
         yield made
 
@@ -44,7 +44,7 @@ def is_prepacked(adapter):
     return isinstance(storage_of(adapter), PrepackedArray)
 
 
-def is_kept(w):
+def is_weight_prepacked(w):
     return is_prepacked(w._adapter)
 
 
@@ -74,9 +74,9 @@ def test_results_stay_and_the_array_comes_back_bit_for_bit(backend, shape, order
     ft.eval(w)
     before = infer(x, w)
     np.testing.assert_array_equal(packed(x, w), before)
-    assert is_kept(w) and w.shape == shape and w.dtype is ft.float32
+    assert is_weight_prepacked(w) and w.shape == shape and w.dtype is ft.float32
     found = np.asarray(w)
-    assert not is_kept(w)
+    assert not is_weight_prepacked(w)
     assert found.tobytes() == plain.tobytes() and found.strides == plain.strides
 
 
@@ -86,7 +86,7 @@ def test_few_rows_are_right(backend, rows):
     x.ravel()[:4] = w.ravel()[:4] = 1.0
     tensor = ft.asarray(w)
     found = packed(ft.asarray(x), tensor)
-    assert is_kept(tensor)
+    assert is_weight_prepacked(tensor)
     wanted = np.maximum(x.astype(np.float64) @ w.T.astype(np.float64), 0.0) * 0.5
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6 * 640)
 
@@ -94,7 +94,7 @@ def test_few_rows_are_right(backend, rows):
 def test_a_weight_that_is_not_transposed_is_prepacked_too(backend):
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(128, 128))
     found = [np.asarray(x @ w) for _ in range(RUNS + 1)]
-    assert is_kept(w)
+    assert is_weight_prepacked(w)
     np.testing.assert_array_equal(found[0], found[-1])
 
 
@@ -119,7 +119,7 @@ def test_weights_of_convolutions_are_prepacked_too(backend, case, followed):
         return np.asarray(ft.relu(y) * 0.5 if followed else y)
 
     found = [run() for _ in range(RUNS + 2)]
-    assert is_kept(w) and w.shape == shape
+    assert is_weight_prepacked(w) and w.shape == shape
     np.testing.assert_allclose(found[-1], found[0], rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(found[-1], found[-2])
     assert np.asarray(w).tobytes() == values(*shape).tobytes()
@@ -130,7 +130,7 @@ def test_images_that_run_backwards_meet_prepacked_weights(backend, axes):
     image, w = values(2, 24, 12, 12), ft.asarray(values(40, 24, 3, 3))
     x = ft.asarray(image)
     found = [np.asarray(ft.conv(ft.flip(x, axes), w, padding=1)) for _ in range(RUNS + 2)]
-    assert is_kept(w)
+    assert is_weight_prepacked(w)
     with ft.use("numpy"):
         turned = ft.asarray(np.flip(image, axes).copy())
         wanted = np.asarray(ft.conv(turned, ft.asarray(values(40, 24, 3, 3)), padding=1))
@@ -159,7 +159,7 @@ def test_operands_of_others_are_not(backend, compute, image, shape):
     x, w = ft.asarray(values(*image)), ft.asarray(values(*shape))
     for _ in range(3 * RUNS):
         ft.eval(compute(x, w))
-        assert not is_kept(w)
+        assert not is_weight_prepacked(w)
 
 
 def test_there_is_one_copy(backend):
@@ -170,7 +170,7 @@ def test_there_is_one_copy(backend):
         packed(x, w, RUNS - 1)
         before = manager.stats().live_bytes
         packed(x, w)
-        assert is_kept(w)
+        assert is_weight_prepacked(w)
         assert manager.stats().live_bytes == before
         np.asarray(w)
         assert manager.stats().live_bytes == before
@@ -194,7 +194,7 @@ def test_whoever_reads_it_sees_the_matrix(backend, how):
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(256, 128))
     wanted = READERS[how](ft.asarray(values(256, 128)))
     packed(x, w)
-    assert is_kept(w)
+    assert is_weight_prepacked(w)
     np.testing.assert_equal(READERS[how](w), wanted)
 
 
@@ -202,7 +202,7 @@ def test_assignment_is_seen_and_other_handles_are_left_alone(backend):
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(256, 128))
     before = packed(x, w)
     other = copy.copy(w)
-    assert is_kept(w) and is_kept(other)
+    assert is_weight_prepacked(w) and is_weight_prepacked(other)
     w[:, :] = 0.25
     assert not np.array_equal(infer(x, w), before)
     np.testing.assert_array_equal(infer(x, other), before)
@@ -213,7 +213,7 @@ def test_weights_of_another_library_are_packed_and_left_as_they_were(backend):
     plain = values(256, 128)
     x, w = ft.asarray(values(64, 128)), ft.from_dlpack(plain)
     before = packed(x, w)
-    assert is_kept(w)
+    assert is_weight_prepacked(w)
     np.testing.assert_array_equal(infer(x, w), before)
     assert np.asarray(w).tobytes() == plain.tobytes() == values(256, 128).tobytes()
 
@@ -224,7 +224,7 @@ def test_new_values_in_every_run_are_left_as_they_are(backend):
         infer(x, w)
         w = w * 0.5
         ft.eval(w)
-        assert not is_kept(w)
+        assert not is_weight_prepacked(w)
 
 
 def test_what_was_packed_in_vain_is_packed_later_the_next_time(backend):
@@ -232,7 +232,7 @@ def test_what_was_packed_in_vain_is_packed_later_the_next_time(backend):
 
     def runs():
         for number in range(100):
-            if is_kept(w):
+            if is_weight_prepacked(w):
                 return number
             infer(x, w)
         return None
@@ -254,7 +254,7 @@ def test_a_product_that_is_written_in_another_order_is_right(backend):
         return np.asarray(ft.reshape(ft.permute(y, (0, 2, 1, 3)), (8, 64, 32)))
 
     found = [heads() for _ in range(RUNS + 3)]
-    assert is_kept(w)
+    assert is_weight_prepacked(w)
     for each in found[1:]:
         np.testing.assert_allclose(each, found[0], rtol=1e-5)
 
@@ -264,7 +264,7 @@ def test_batches_of_all_sizes_share_it(backend):
     wanted = [infer(x, w) for x in batches]
     for x in batches:
         packed(x, w)
-    assert is_kept(w)
+    assert is_weight_prepacked(w)
     shared = storage_of(w._adapter)
     for x, before in zip(batches, wanted, strict=True):
         np.testing.assert_array_equal(infer(x, w), before)
@@ -275,12 +275,12 @@ def test_reproducible_runs_do_not_depend_on_earlier_ones(backend):
     x, w = ft.asarray(values(8192, 128)), ft.asarray(values(256, 128))
     with ft.reproducible():
         packed(x, w)
-        assert not is_kept(w)
+        assert not is_weight_prepacked(w)
     packed(x, w)
-    assert is_kept(w)
+    assert is_weight_prepacked(w)
     with ft.reproducible():
         infer(x, w)
-        assert not is_kept(w)
+        assert not is_weight_prepacked(w)
 
 
 def test_threads_may_run_and_look_at_the_same_time(backend):
@@ -308,10 +308,10 @@ def test_a_light_computation_stays_deferred_once_it_is_worth_it(backend):
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(256, 128))
     for _ in range(2000):  # for a while it runs at once, then that is tried again
         infer(x, w)
-        if is_kept(w):
+        if is_weight_prepacked(w):
             break
     packed(x, w, 4 * RUNS)
-    assert is_kept(w)
+    assert is_weight_prepacked(w)
 
 
 def test_a_plan_says_what_it_keeps(backend):
@@ -325,14 +325,14 @@ def test_without_a_kernel_library_nothing_is_prepacked(backend, monkeypatch):
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(256, 128))
     monkeypatch.setattr(registry, "active_library", lambda: None)
     packed(x, w, 2 * RUNS)
-    assert not is_kept(w)
+    assert not is_weight_prepacked(w)
 
 
 def test_prepacked_weights_outlive_their_library(backend, monkeypatch):
     plain = values(256, 128)
     x, w = ft.asarray(values(64, 128)), ft.asarray(plain)
     before = packed(x, w)
-    assert is_kept(w)
+    assert is_weight_prepacked(w)
     monkeypatch.setattr(registry, "active_library", lambda: None)
     np.testing.assert_allclose(infer(x, w), before, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(np.asarray(w), plain)
@@ -352,9 +352,9 @@ def test_another_computation_that_reads_it_otherwise_sees_the_matrix(backend):
         wanted = one(), other()
         for _ in range(8 * RUNS):  # the longer, the more often it had been packed in vain
             one()
-            if is_kept(w):
+            if is_weight_prepacked(w):
                 break
-        assert is_kept(w)
+        assert is_weight_prepacked(w)
         np.testing.assert_allclose(other(), wanted[1], rtol=1e-5)
         np.testing.assert_allclose(one(), wanted[0], rtol=1e-5)
 
@@ -363,7 +363,7 @@ def test_a_part_of_a_matrix_is_left_in_its_place(backend):
     x, whole = values(64, 128), values(256, 200)
     w = ft.asarray(whole)[:, :128]
     found = packed(ft.asarray(x), w, 3 * RUNS)
-    assert not is_kept(w)
+    assert not is_weight_prepacked(w)
     np.testing.assert_allclose(found, infer(ft.asarray(x), ft.asarray(whole[:, :128].copy())))
 
 
@@ -381,9 +381,9 @@ def test_a_value_keeps_its_class(backend):
     x, w = ft.asarray(values(64, 128)), ft.asarray(values(256, 128))
     before = type(w._adapter)
     packed(x, w)
-    assert is_kept(w) and type(w._adapter) is before
+    assert is_weight_prepacked(w) and type(w._adapter) is before
     np.asarray(w)
-    assert not is_kept(w) and type(w._adapter) is before
+    assert not is_weight_prepacked(w) and type(w._adapter) is before
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_a_forked_process_goes_on(jit):
     x = ft.Generator(1).normal(N)
     wanted = [np.asarray(computation(x, 2)).sum() for _ in range(3)][-1]
     jit.plans.wait()
-    pending = x * 2.0  # put off before, finished on both sides
+    pending = x * 2.0  # deferred before, finished on both sides
 
     def work():
         found = [float(np.asarray(computation(x, 2)).sum()) for _ in range(3)]  # planned here, too

@@ -23,7 +23,7 @@ FLOATING = ["float16", "bfloat16", "float32", "float64"]
 
 @pytest.fixture(params=["numpy", "jit", "kernels"], autouse=True)
 def backend(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both backends, and ``jit`` where it puts everything off and compiles it."""
+    """Both backends, and ``jit`` where it defers and compiles everything."""
     used: Any = request.param
     if used == "kernels":
         used = JitBackend()

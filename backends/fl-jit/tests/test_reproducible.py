@@ -83,7 +83,7 @@ def test_recording_is_not_given_up_in_the_block(jit):
     assert len(jit.plans.entries()) == 1
 
 
-def test_a_block_does_not_reach_what_was_asked_for_outside(jit):
+def test_a_block_does_not_reach_what_was_requested_outside(jit):
     before = step()
     with ft.reproducible():
         inside = step()  # from here on the other is there
@@ -101,7 +101,7 @@ def test_arrays_in_another_order_of_axes_give_the_same_bits(jit):
     assert len(jit.plans.entries()) == 1
 
 
-class Named:
+class NamedKernel:
     operands = ()
 
     def __init__(self, name: str) -> None:
@@ -114,9 +114,9 @@ class Named:
 def test_kernels_are_chosen_by_a_rule_whatever_was_measured(tmp_path):
     tuner = Tuner({"library": "none"}, tmp_path)
     tuner._decisions["p"] = {"choice": "second", "us": {"first": 2.0, "second": 1.0}}
-    makers = {name: (lambda name=name: Named(name)) for name in ("first", "second")}
-    assert tuner.choose("p", makers).about == "second"
+    candidates = {name: (lambda name=name: NamedKernel(name)) for name in ("first", "second")}
+    assert tuner.choose("p", candidates).about == "second"
     with ft.reproducible():
-        assert tuner.choose("p", makers).about == "first"
-        assert tuner.choose("q", makers).about == "first"
+        assert tuner.choose("p", candidates).about == "first"
+        assert tuner.choose("q", candidates).about == "first"
     assert set(tuner.decisions()) == {"p"}  # nothing was measured

@@ -56,8 +56,8 @@ def test_former_names_work_with_a_warning(monkeypatch, former, name, value, read
 def test_extensions_are_off_or_on(monkeypatch):
     from importlib import metadata
 
-    asked = []
-    monkeypatch.setattr(metadata, "entry_points", lambda group: asked.append(group) or [])
+    requested = []
+    monkeypatch.setattr(metadata, "entry_points", lambda group: requested.append(group) or [])
     for value, groups in (("off", []), ("perhaps", []), ("yes", [extensions.GROUP])):
         monkeypatch.setattr(extensions, "_loaded", False)
         monkeypatch.setenv("FL_JIT_EXTENSIONS", value)
@@ -66,7 +66,7 @@ def test_extensions_are_off_or_on(monkeypatch):
                 extensions.load()
         else:
             extensions.load()
-        assert asked == groups
+        assert requested == groups
 
 
 @pytest.mark.parametrize("count", ["0", "-2"])

@@ -1,4 +1,4 @@
-"""Assignment to a part of what is not computed yet is put off, too."""
+"""Assignment to a part of what is not computed yet is deferred, too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def jit():
         yield backend
 
 
-def put_off(backend):
+def deferred(backend):
     return [call.op for call in backend._pending.calls]
 
 
@@ -33,7 +33,7 @@ def test_it_waits_with_what_it_is_assigned_to(jit):
     x[3] = 7.0
     x[:, 5:9] = x[:, 1:5] + 1.0
     x[::2, ::-3] = 0.5
-    assert put_off(jit).count("slice_update") == 3
+    assert deferred(jit).count("slice_update") == 3
     wanted = np.full(SHAPE, 2.0, np.float32)
     wanted[3] = 7.0
     wanted[:, 5:9] = wanted[:, 1:5] + 1.0
@@ -46,7 +46,7 @@ def test_a_large_array_that_is_there_is_written_to_at_once(jit):
     ft.eval(x)
     before = np.asarray(x).__array_interface__["data"][0]
     x[0] = ft.ones(300) * 3.0
-    assert put_off(jit) == []
+    assert deferred(jit) == []
     assert np.asarray(x).__array_interface__["data"][0] == before
 
 

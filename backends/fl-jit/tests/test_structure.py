@@ -12,7 +12,7 @@ from fl_jit.planning import plan_cache
 
 @pytest.fixture
 def jit():
-    """A backend of its own, which plans everything at its first sighting."""
+    """A backend of its own, which plans everything at its first run."""
     backend = JitBackend()
     backend.smallest, backend.plans.compile_after, backend.plans.policy.patience = 1, 1, 0
     backend.plans.background = False

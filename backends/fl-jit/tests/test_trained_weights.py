@@ -22,7 +22,7 @@ def library():
 
 @pytest.fixture
 def jit(library, monkeypatch):
-    """A backend of its own, which puts everything off and plans at once."""
+    """A backend of its own, which defers everything and plans at once."""
     monkeypatch.setattr(registry, "active_library", lambda: library)
     monkeypatch.setattr(registry, "is_for_everything", lambda: True)
     backend = JitBackend()

@@ -184,7 +184,7 @@ def test_places_with_gaps_are_no_product(library, only, layout, normal, unset):
 
 
 @pytest.mark.parametrize("name", ["plain", "groups", "dilated"])
-def test_weights_that_are_kept_packed(library, run, layout, normal, unset, name):
+def test_weights_that_are_prepacked(library, run, layout, normal, unset, name):
     case = CASES[name]
     x_shape, w_shape, out_shape = case.shapes
     x, w, out = normal(*x_shape, order="last"), normal(*w_shape), unset(*out_shape, order="last")

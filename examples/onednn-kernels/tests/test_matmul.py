@@ -147,7 +147,7 @@ def test_sgemm_says_what_it_has_not(library, layout, normal, unset):
         matmul.Sgemm(library.binding, Matmul(every_other, layout(y), layout(out)))
 
 
-def test_onednn_is_not_asked_for_epilogues(library):
+def test_onednn_gets_no_epilogues(library):
     b = Builder(2)
     b.output(b("negative", b.input(float32, "sc")), "sc")
     follow = Epilogue(b.program(), (40, 40), ((40, 1), (40, 1)))

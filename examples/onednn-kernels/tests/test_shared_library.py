@@ -62,23 +62,23 @@ def test_without_a_usable_library_the_error_says_what_to_install(nowhere):
 @pytest.mark.parametrize(
     "path,reason", [("/no/such/lib.so", "cannot be loaded"), ("libc.so.6", "is no oneDNN")]
 )
-def test_a_path_that_was_asked_for_must_do(monkeypatch, path, reason):
+def test_a_requested_path_must_be_usable(monkeypatch, path, reason):
     monkeypatch.setenv("FL_ONEDNN_LIB", path)
     with pytest.raises(KernelLibraryError, match=rf"FL_ONEDNN_LIB={path}.*{reason}.*unset it"):
         libraries.load()
 
 
-def test_a_build_on_sycl_is_refused_and_others_want_to_be_asked_for(shared_library, monkeypatch):
+def test_a_build_on_sycl_is_refused_and_others_have_to_be_requested(shared_library, monkeypatch):
     def runtime_of(name):
         monkeypatch.setattr(libraries, "_RUNTIMES", {2: name})
-        return libraries._try(shared_library.path, asked=False), libraries._try(
-            shared_library.path, asked=True
+        return libraries._try(shared_library.path, is_requested=False), libraries._try(
+            shared_library.path, is_requested=True
         )
 
     assert all("on SYCL" in str(found) for found in runtime_of("SYCL"))
-    found, asked = runtime_of("TBB")
+    found, requested = runtime_of("TBB")
     assert "on TBB, expected one on OpenMP" in str(found)
-    assert isinstance(asked, libraries.Library) and asked.runtime == "TBB"
+    assert isinstance(requested, libraries.Library) and requested.runtime == "TBB"
 
 
 def test_the_library_says_what_it_is(shared_library):

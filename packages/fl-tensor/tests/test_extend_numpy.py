@@ -68,7 +68,7 @@ def test_calls_without_the_warnings_of_floating_point():
         warnings.simplefilter("error")
         zero = np.zeros(2, np.float32)
         assert np.isnan(errstate.call(np.divide, zero, zero)).all()
-        assert np.isnan(errstate.waiting(np.divide, zero, zero)).all()
+        assert np.isnan(errstate.concurrent(np.divide, zero, zero)).all()
         assert np.isinf(errstate.writing(zero.nbytes)(np.divide, zero + 1, zero)).all()
         assert np.isinf(errstate.writing(1 << 30)(np.divide, zero + 1, zero)).all()
         assert np.isinf(errstate.run(np.log, zero)).all()

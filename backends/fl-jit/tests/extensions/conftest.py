@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(params=["kernels", "numpy"])
 def backend(request):
-    """A backend that plans at the second sighting; with generated kernels and without."""
+    """A backend that plans at the second run; with generated kernels and without."""
     made = JitBackend()
     if request.param == "numpy":
         made.plans = PlanCache(NumpyBackend(), fusible=lambda node: False)

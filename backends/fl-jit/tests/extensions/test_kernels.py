@@ -94,17 +94,17 @@ def test_a_kernel_may_decline(backend):
             np.testing.assert_allclose(found, truth(swiglu, X.T, GATE.T), rtol=1e-5, atol=1e-6)
 
 
-def test_a_kernel_of_the_contract_is_asked_first(backend):
-    asked = []
+def test_a_kernel_of_the_contract_is_tried_first(backend):
+    requested = []
 
     def products(request):
-        asked.append([x.shape for x in request.operands])
+        requested.append([x.shape for x in request.operands])
         return None
 
     with ft.jit.register_kernel("matmul", products):
         for found in repeated_runs(backend, lambda x, y: x @ y, X, GATE.T):
             np.testing.assert_allclose(found, X @ GATE.T, rtol=1e-4, atol=1e-4)
-    assert [(96, 128), (128, 96)] in asked
+    assert [(96, 128), (128, 96)] in requested
 
 
 def test_plans_do_not_outlive_what_they_were_made_with(backend):

@@ -49,7 +49,7 @@ def tuner_of(folder=None, about=ABOUT):
     return Tuner(about, folder, CLOCK)
 
 
-def makers(**seconds):
+def candidates(**seconds):
     made = {name: Pretended(name, s) for name, s in seconds.items()}
     return made, {name: lambda kernel=kernel: kernel for name, kernel in made.items()}
 
@@ -66,7 +66,7 @@ def unsupported():
 
 def test_the_fastest_is_chosen_and_the_choice_printed():
     tuner = tuner_of()
-    made, make = makers(slow=0.01, fast=0.001)
+    made, make = candidates(slow=0.01, fast=0.001)
     assert chosen(tuner, "a problem", make) == "fast"
     assert tuner.table().startswith("a problem: fast (slow ")
     assert tuner.decisions()["a problem"]["us"] == {"slow": 10_000.0, "fast": 1_000.0}
@@ -74,7 +74,7 @@ def test_the_fastest_is_chosen_and_the_choice_printed():
 
 def test_the_rule_of_thumb_stands_where_others_are_hardly_faster():
     for seconds, choice in ((0.00103, "thumb"), (0.0012, "other")):
-        _, make = makers(thumb=seconds, other=0.001)
+        _, make = candidates(thumb=seconds, other=0.001)
         assert chosen(tuner_of(), "a", make) == choice
 
 
@@ -94,20 +94,20 @@ def test_the_best_of_several_turns_counts():
 
 def test_turns_are_as_many_as_fit_into_a_moment():
     for seconds, calls in ((autotune.MOMENT, 1), (autotune.MOMENT / 4.5, 4), (1e-6, 10)):
-        made, _ = makers(one=seconds, other=seconds)
+        made, _ = candidates(one=seconds, other=seconds)
         autotune.measure(made, (), CLOCK)
         assert made["one"].calls == made["other"].calls == 2 + calls
 
 
 def test_what_is_hopeless_is_not_measured_again():
-    made, make = makers(fast=0.0001, slow=0.02)
+    made, make = candidates(fast=0.0001, slow=0.02)
     chosen(tuner_of(), "a problem", make)
     assert made["slow"].calls == 2, "once to warm up, once to see"
 
 
 def test_without_a_measurement_the_heuristic_decides():
     tuner = tuner_of()
-    made, make = makers(first=0.01, second=0.0)
+    made, make = candidates(first=0.01, second=0.0)
     assert tuner.choose("a problem", make) is made["first"]
     assert tuner.decisions() == {} and made["first"].calls == made["second"].calls == 0
     tuner.tune("a problem", make)
@@ -135,27 +135,27 @@ def test_operands_are_zeros_from_the_memory_manager():
 
 def test_a_single_candidate_is_not_measured():
     tuner = tuner_of()
-    made, make = makers(only=0.01)
+    made, make = candidates(only=0.01)
     assert tuner.tune("a problem", {"none": unsupported, **make}) == ""
     assert made["only"].calls == 0 and tuner.decisions() == {}
 
 
 def test_kernels_of_other_operands_are_no_candidates():
-    made, make = makers(slow=0.01, fast=0.0)
+    made, make = candidates(slow=0.01, fast=0.0)
     made["fast"].operands = (row_major(float32, (5,)),)
     assert chosen(tuner_of(), "a problem", make) == "slow"
 
 
 def test_candidates_that_cannot_be_made_are_passed_over():
     tuner = tuner_of()
-    made, make = makers(only=0.0)
+    made, make = candidates(only=0.0)
     assert chosen(tuner, "a", {"none": unsupported, **make}) == "only"
     with pytest.raises(UnsupportedError, match="^not for this shape"):
         tuner.choose("b", {"none": unsupported})
 
 
 def test_choices_outlive_the_process(tmp_path):
-    made, make = makers(slow=0.01, fast=0.001)
+    made, make = candidates(slow=0.01, fast=0.001)
     chosen(tuner_of(tmp_path), "a problem", make)
     calls = made["fast"].calls
     later = tuner_of(tmp_path)
@@ -164,14 +164,14 @@ def test_choices_outlive_the_process(tmp_path):
 
 
 def test_choices_hang_on_library_and_processor(tmp_path):
-    _, make = makers(slow=0.01, fast=0.001)
+    _, make = candidates(slow=0.01, fast=0.001)
     chosen(tuner_of(tmp_path), "a problem", make)
     assert tuner_of(tmp_path, {**ABOUT, "library": "test 2"}).decisions() == {}
     assert tuner_of(tmp_path, {**ABOUT, "processor": "other"}).decisions() == {}
 
 
 def test_two_processes_keep_the_choices_of_both(tmp_path):
-    _, make = makers(slow=0.01, fast=0.001)
+    _, make = candidates(slow=0.01, fast=0.001)
     one, other = tuner_of(tmp_path), tuner_of(tmp_path)
     chosen(one, "a", make)
     chosen(other, "b", make)
@@ -197,7 +197,7 @@ def test_two_processes_keep_the_choices_of_both(tmp_path):
 def test_a_corrupt_file_counts_as_empty_and_is_replaced(tmp_path, content):
     path = tuner_of(tmp_path).path
     path.write_text(content)
-    made, make = makers(slow=0.01, fast=0.001)
+    made, make = candidates(slow=0.01, fast=0.001)
     tuner = tuner_of(tmp_path)
     assert tuner.decisions() == {}
     assert chosen(tuner, "a", make) == "fast"
@@ -205,15 +205,15 @@ def test_a_corrupt_file_counts_as_empty_and_is_replaced(tmp_path, content):
 
 
 def test_a_choice_that_is_no_candidate_any_more_is_made_anew(tmp_path):
-    _, make = makers(slow=0.01, fast=0.001)
+    _, make = candidates(slow=0.01, fast=0.001)
     chosen(tuner_of(tmp_path), "a", make)
-    made, make = makers(slow=0.01, other=0.001)
+    made, make = candidates(slow=0.01, other=0.001)
     assert chosen(tuner_of(tmp_path), "a", make) == "other"
 
 
 def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path):
     (tmp_path / "file").write_text("")
-    made, make = makers(slow=0.01, fast=0.001)
+    made, make = candidates(slow=0.01, fast=0.001)
     tuner = tuner_of(tmp_path / "file" / "folder")
     assert chosen(tuner, "a", make) == "fast"
     assert set(tuner.decisions()) == {"a"}

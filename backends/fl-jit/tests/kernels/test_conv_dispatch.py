@@ -1,4 +1,4 @@
-"""What a kernel library is asked for: a convolution is forward, whatever its sizes; its gradients
+"""Descriptors of convolutions: a convolution is forward, whatever its sizes; its gradients
 are dgrad and wgrad."""
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ CASES = {
 
 
 @pytest.fixture(params=["at once", "in plans"])
-def asked(request, monkeypatch):
-    """The problems that the generated kernels of `jit` were asked for."""
+def requested(request, monkeypatch):
+    """The descriptors that `jit` requested of the generated kernels."""
     generated, found = GeneratedKernels(), []
     find = generated.find
     monkeypatch.setattr(
@@ -61,35 +61,35 @@ def kinds(descriptors):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_convolution_and_its_gradients(asked, normal, name):
+def test_a_convolution_and_its_gradients(requested, normal, name):
     x_shape, w_shape, stride, padding, dilation, groups = CASES[name]
     rest = stride, padding, (1,) * len(stride), dilation, groups
     x, w = normal(*x_shape), normal(*w_shape)
     g = normal(*agrees(ft.conv, x, w, *rest).shape)
-    assert kinds(asked) == {Convolution}
-    del asked[:]
+    assert kinds(requested) == {Convolution}
+    del requested[:]
     agrees(ft.conv_data_gradient, g, w, x_shape, *rest)
-    assert kinds(asked) == {ConvDataGrad}
-    del asked[:]
+    assert kinds(requested) == {ConvDataGrad}
+    del requested[:]
     agrees(ft.conv_weight_gradient, g, x, w_shape, *rest)
-    assert kinds(asked) == {ConvWeightGrad}
+    assert kinds(requested) == {ConvWeightGrad}
 
 
-def test_a_kernel_that_runs_backwards_is_still_a_convolution(asked, normal):
+def test_a_kernel_that_runs_backwards_is_still_a_convolution(requested, normal):
     x, w = normal(2, 16, 14, 15), normal(8, 16, 3, 3)
     agrees(lambda x, w: ft.conv(x, ft.flip(w, (2, 3)), padding=1), x, w)
-    assert kinds(asked) == {Convolution}
+    assert kinds(requested) == {Convolution}
 
 
-def test_a_convolution_of_a_dilated_input_is_a_transposed_one(asked, normal):
+def test_a_convolution_of_a_dilated_input_is_a_transposed_one(requested, normal):
     agrees(ft.conv, normal(2, 8, 7, 8), normal(16, 8, 3, 3), 1, 1, (2, 3))
-    assert kinds(asked) == {ConvDataGrad}
+    assert kinds(requested) == {ConvDataGrad}
 
 
-def test_the_gradients_of_a_transposed_convolution_are_convolutions(asked, normal):
+def test_the_gradients_of_a_transposed_convolution_are_convolutions(requested, normal):
     x, w, g = normal(2, 8, 7, 8), normal(16, 8, 3, 3), normal(2, 16, 13, 15)
     agrees(ft.conv_data_gradient, g, w, x.shape, 1, 1, 2)
-    assert kinds(asked) == {Convolution}
+    assert kinds(requested) == {Convolution}
     agrees(ft.conv_weight_gradient, g, x, w.shape, 1, 1, 2)
 
 
@@ -98,7 +98,7 @@ def test_the_gradients_of_a_transposed_convolution_are_convolutions(asked, norma
     [(9, 3, (-2, 1)), (9, 3, (1, -3)), (9, 3, (5, 4)), (3, 2, (6, -4)), (3, 4, (9, -7))],
 )
 def test_gradients_where_elements_are_cropped_or_see_padding_alone(
-    asked, normal, size, kernel, padding
+    requested, normal, size, kernel, padding
 ):
     x, w = normal(2, 4, size), normal(4, 4, kernel)
     g = normal(*agrees(ft.conv, x, w, 1, (padding,)).shape)
@@ -106,9 +106,9 @@ def test_gradients_where_elements_are_cropped_or_see_padding_alone(
     agrees(ft.conv_weight_gradient, g, x, w.shape, 1, (padding,))
 
 
-@pytest.mark.parametrize("asked", ["in plans"], indirect=True)
-def test_elementwise_work_on_a_gradient_of_data_is_its_epilogue(asked, normal):
+@pytest.mark.parametrize("requested", ["in plans"], indirect=True)
+def test_elementwise_work_on_a_gradient_of_data_is_its_epilogue(requested, normal):
     g, w = normal(2, 24, 14, 15), normal(24, 16, 3, 3)
     agrees(lambda g, w: ft.relu(ft.conv_data_gradient(g, w, (2, 16, 14, 15), padding=1)), g, w)
-    assert kinds(asked) == {ConvDataGrad}
-    assert asked[-1].epilogue is not None
+    assert kinds(requested) == {ConvDataGrad}
+    assert requested[-1].epilogue is not None

@@ -1,5 +1,5 @@
-"""Products and convolutions of tensors are asked for in the dtype of the tensors, at once and in
-plans: half precision is summed in float32 and rounded once, whatever is asked."""
+"""Products and convolutions of tensors are computed in the dtype of the tensors, at once and in
+plans: half precision is summed in float32 and rounded once, by any kernel library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def generated():
 
 
 @pytest.fixture
-def asked(generated, monkeypatch):
+def requested(generated, monkeypatch):
     """For every kernel that ran, the dtypes of its operands."""
     found: list[tuple[str, ...]] = []
     monkeypatch.setattr(registry, "is_for_everything", lambda: False)
@@ -36,7 +36,7 @@ def asked(generated, monkeypatch):
     monkeypatch.setattr(
         registry,
         "watchers",
-        [lambda provider, kernel: found.append(tuple(str(o.dtype) for o in kernel.operands))],
+        [lambda library, kernel: found.append(tuple(str(o.dtype) for o in kernel.operands))],
     )
     return found
 
@@ -85,18 +85,18 @@ def agree(found, expected, size, terms):
     [((130, 140), (140, 150)), ((4, 35, 141), (141, 151)), ((6, 70, 80), (6, 80, 90))],
 )
 @pytest.mark.parametrize("turned", [False, True])
-def test_products(asked, at_once_or_in_plans, dtype, x_shape, y_shape, turned):
+def test_products(requested, at_once_or_in_plans, dtype, x_shape, y_shape, turned):
     x, x_wide = tensor(1, x_shape, dtype)
     y, y_wide = tensor(2, (*y_shape[:-2], y_shape[-1], y_shape[-2]) if turned else y_shape, dtype)
     y, y_wide = (y.mT, np.swapaxes(y_wide, -1, -2)) if turned else (y, y_wide)
     for _ in range(RUNS):
         found = x @ y
         agree(found, x_wide @ y_wide, np.abs(x_wide) @ np.abs(y_wide), x_shape[-1])
-    assert asked == [(dtype,) * 3] * RUNS and str(found.dtype) == dtype
+    assert requested == [(dtype,) * 3] * RUNS and str(found.dtype) == dtype
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_bias_and_activation_follow_in_plans(asked, monkeypatch, dtype):
+def test_bias_and_activation_follow_in_plans(requested, monkeypatch, dtype):
     monkeypatch.setenv("FL_JIT_COMPILE_AFTER", "1")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
     (x, x_wide), (w, w_wide) = tensor(1, (130, 140), dtype), tensor(2, (140, 160), dtype)
@@ -110,24 +110,24 @@ def test_bias_and_activation_follow_in_plans(asked, monkeypatch, dtype):
     allowed = 140 if dtype == "float64" else 1.1  # the product is rounded, then the sum
     for each in found:
         assert np.abs(each.astype(float) - expected).max() <= allowed * eps * np.abs(expected).max()
-    assert len(asked) == RUNS and all(len(each) > 3 for each in asked), "one call for all"
-    assert {dtype} == {each for dtypes in asked for each in dtypes}
+    assert len(requested) == RUNS and all(len(each) > 3 for each in requested), "one call for all"
+    assert {dtype} == {each for dtypes in requested for each in dtypes}
 
 
-def test_what_is_float64_is_blas_where_that_is_faster(asked, at_once_or_in_plans):
+def test_what_is_float64_is_blas_where_that_is_faster(requested, at_once_or_in_plans):
     x, _ = tensor(1, (2000, 2000), "float64")
     small = x[:100, :100]
     for left, right in ((small, small), (x[:1], x), (x, x[:, :1])):
         (left @ right).numpy()
-    assert asked == []
+    assert requested == []
     (x[:2] @ x).numpy()
-    assert asked == [("float64",) * 3]
+    assert requested == [("float64",) * 3]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("k", [140, 141])
-def test_what_is_not_finite_stays_so(asked, at_once, dtype, value, k):
+def test_what_is_not_finite_stays_so(requested, at_once, dtype, value, k):
     x = np.random.default_rng(1).standard_normal((130, k))
     y = np.random.default_rng(2).standard_normal((k, 150))
     x[3, k - 1], y[k - 2, 7] = value, value
@@ -136,12 +136,12 @@ def test_what_is_not_finite_stays_so(asked, at_once, dtype, value, k):
         expected = x @ y
     for kind in (np.isnan, np.isposinf, np.isneginf):
         np.testing.assert_array_equal(kind(wide(found)), kind(expected))
-    assert asked == [(dtype,) * 3]
+    assert requested == [(dtype,) * 3]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_that_no_library_takes_runs_in_float32(
-    asked, at_once, generated, monkeypatch, dtype
+    requested, at_once, generated, monkeypatch, dtype
 ):
     find = generated.find
     wanted: list[str] = []
@@ -156,7 +156,7 @@ def test_half_precision_that_no_library_takes_runs_in_float32(
     x, x_wide = x.reshape(2 * 16 * 30, 30), x_wide.reshape(-1, 30)
     found = x @ x.mT
     agree(found, x_wide @ x_wide.T, np.abs(x_wide) @ np.abs(x_wide.T), 30)
-    assert wanted == [dtype, "float32"] * 2 and asked == [("float32",) * 3] * 2
+    assert wanted == [dtype, "float32"] * 2 and requested == [("float32",) * 3] * 2
 
 
 # ---- convolutions --------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def by_numpy(x, w, options, shape):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions(asked, at_once_or_in_plans, dtype, name):
+def test_convolutions(requested, at_once_or_in_plans, dtype, name):
     x_shape, w_shape, *options = CONVOLUTIONS[name]
     (x, x_wide), (w, w_wide) = tensor(1, x_shape, dtype), tensor(2, w_shape, dtype)
     found = [ft.conv(x, w, *options) for _ in range(RUNS)]
@@ -198,12 +198,14 @@ def test_convolutions(asked, at_once_or_in_plans, dtype, name):
     size = by_numpy(np.abs(x_wide), np.abs(w_wide), options, shape)
     for each in found:
         agree(each, expected, size, terms)
-    assert asked == [(dtype,) * 3] * len(asked) and len(asked) in (1, RUNS), "equal ones are one"
+    assert requested == [(dtype,) * 3] * len(requested) and len(requested) in (1, RUNS), (
+        "equal ones are one"
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients_of_convolutions(asked, at_once_or_in_plans, dtype, name):
+def test_gradients_of_convolutions(requested, at_once_or_in_plans, dtype, name):
     x_shape, w_shape, stride, padding, dilation, groups = GRADIENTS[name]
     options = stride, padding, ONE, dilation, groups
     (x, x_wide), (w, w_wide) = tensor(1, x_shape, dtype), tensor(2, w_shape, dtype)
@@ -213,12 +215,12 @@ def test_gradients_of_convolutions(asked, at_once_or_in_plans, dtype, name):
         (ft.conv_data_gradient, (g, w), (g_wide, w_wide), x_shape, w_wide[:, 0].size),
         (ft.conv_weight_gradient, (g, x), (g_wide, x_wide), w_shape, places),
     ):
-        del asked[:]
+        del requested[:]
         found = [operation(*ours, shape, *options) for _ in range(RUNS)]
         expected, size = composed(operation, wides, shape, options)
         for each in found:
             agree(each, expected, size, terms)
-        assert asked == [(dtype,) * 3] * len(asked) and len(asked) in (1, RUNS)
+        assert requested == [(dtype,) * 3] * len(requested) and len(requested) in (1, RUNS)
 
 
 def composed(operation, values, shape, options):
@@ -231,7 +233,7 @@ def composed(operation, values, shape, options):
     return [np.asarray(each) for each in found]
 
 
-def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(asked, at_once):
+def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(requested, at_once):
     """Gradients of weights by pairs of pixels would have NaN of it beside the end of a line."""
     x_shape, w_shape, *options = GRADIENTS["odd lines"]
     x = np.random.default_rng(1).standard_normal(x_shape)
@@ -246,15 +248,15 @@ def test_an_infinity_is_in_no_sum_that_it_is_no_part_of(asked, at_once):
         with np.errstate(invalid="ignore"):
             expected, _ = composed(ft.conv_weight_gradient, (g_wide, spoilt), w_shape, options)
         assert np.isfinite(wide(found)[np.isfinite(expected)]).all()
-    assert {"float32"} == {dtype for dtypes in asked for dtype in dtypes}
+    assert {"float32"} == {dtype for dtypes in requested for dtype in dtypes}
 
 
 # ---- weights that stay ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_weights_that_stay_come_back_bit_for_bit(asked, monkeypatch, dtype):
-    monkeypatch.setattr(profitability, "RUNS_UNTIL_KEPT", 2)
+def test_weights_that_stay_come_back_bit_for_bit(requested, monkeypatch, dtype):
+    monkeypatch.setattr(profitability, "RUNS_UNTIL_PREPACKED", 2)
     monkeypatch.setenv("FL_JIT_COMPILE_AFTER", "1")
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
     backend = JitBackend()

@@ -25,7 +25,7 @@ from fl_tensor.backends.numpy import conv as unfolded
 
 
 @pytest.fixture
-def asked(library, at_once, monkeypatch):
+def requested(library, at_once, monkeypatch):
     """The library serves `jit`, which defers nothing; the descriptors that it computed."""
     monkeypatch.setattr(registry, "is_for_everything", lambda: False)
     solved = []
@@ -70,13 +70,13 @@ def agree(found, expected):
         ((700, 600), (600, 1)),
     ],
 )
-def test_products(asked, normal, x_shape, y_shape):
+def test_products(requested, normal, x_shape, y_shape):
     x, y = normal(*x_shape), normal(*y_shape)
     agree(ft.asarray(x) @ ft.asarray(y), x.astype(float) @ y)
-    assert [type(descriptor) for descriptor in asked] == [Matmul]
+    assert [type(descriptor) for descriptor in requested] == [Matmul]
 
 
-def test_operands_may_lie_in_any_way(asked, normal):
+def test_operands_may_lie_in_any_way(requested, normal):
     x, y = ft.asarray(normal(80, 90)), ft.asarray(normal(2, 100, 80))
     plain = x.numpy().astype(float)
     for a, b in (
@@ -88,42 +88,42 @@ def test_operands_may_lie_in_any_way(asked, normal):
     ):
         b_t = y[:, :, : a.shape[-1]].mT
         agree(a @ b_t, b @ b_t.numpy())
-    assert len(asked) == 5
+    assert len(requested) == 5
 
 
-def test_factors_that_both_repeat(asked, normal):
+def test_factors_that_both_repeat(requested, normal):
     x, y = normal(90, 80), normal(80, 70)
     found = ft.broadcast_to(ft.asarray(x), (2, 90, 80)) @ ft.broadcast_to(
         ft.asarray(y), (2, 80, 70)
     )
     agree(found, np.broadcast_to(x.astype(float) @ y, (2, 90, 70)))
-    assert len(asked) in (0, 1), "a library may refuse operands that both repeat"
+    assert len(requested) in (0, 1), "a library may refuse operands that both repeat"
 
 
-def test_one_product_for_batches_that_share_a_factor(asked, normal):
+def test_one_product_for_batches_that_share_a_factor(requested, normal):
     x, y = normal(4, 32, 64), normal(64, 80)
     agree(ft.asarray(x) @ ft.asarray(y), x.astype(float) @ y)
-    assert asked[0].x.shape == (128, 64)
+    assert requested[0].x.shape == (128, 64)
 
 
-def test_little_work_and_other_dtypes_are_numpys(asked, normal):
+def test_little_work_and_other_dtypes_are_numpys(requested, normal):
     small = ft.asarray(normal(8, 8))
     wide = ft.asarray(normal(90, 90).astype(float))
     whole = ft.arange(8100).reshape(90, 90)
     for x in (small, wide, whole, ft.zeros((0, 300)), small[:, :0]):
         x @ x.T
-    assert asked == []
+    assert requested == []
 
 
-def test_half_precision_is_accumulated_in_float32(asked, normal):
+def test_half_precision_is_accumulated_in_float32(requested, normal):
     x = ft.asarray(normal(90, 90)).astype(ft.float16)
     wide = x.numpy().astype(float)
     found = (x @ x.T).numpy()
     np.testing.assert_allclose(found, wide @ wide.T, rtol=1e-3, atol=1e-2)
-    assert found.dtype == np.float16 and len(asked) == 1
+    assert found.dtype == np.float16 and len(requested) == 1
 
 
-def test_results_lie_in_blocks_of_the_manager(asked, normal):
+def test_results_lie_in_blocks_of_the_manager(requested, normal):
     x = ft.asarray(normal(90, 90))
     with fl_memory.use("caching") as manager:
         x @ x
@@ -162,38 +162,38 @@ def by_numpy(x, w, stride, padding, input_dilation, kernel_dilation, groups, sha
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions_are_computed_as_what_they_are(asked, everything, normal, name):
+def test_convolutions_are_computed_as_what_they_are(requested, everything, normal, name):
     x_shape, w_shape, *options, kind = CONVOLUTIONS[name]
     x, w = normal(*x_shape), normal(*w_shape)
     found = ft.conv(ft.asarray(x), ft.asarray(w), *options)
     agree(found, by_numpy(x, w, *options, found.shape))
-    assert [type(descriptor) for descriptor in asked] == [KINDS[kind]]
+    assert [type(descriptor) for descriptor in requested] == [KINDS[kind]]
 
 
-def test_gradients_are_computed_as_what_they_are(asked, normal):
+def test_gradients_are_computed_as_what_they_are(requested, normal):
     g, x, w = normal(2, 16, 14, 15), normal(2, 8, 14, 15), normal(16, 8, 3, 3)
     for operation, other, shape, kind in (
         (ft.conv_data_gradient, w, x.shape, ConvDataGrad),
         (ft.conv_weight_gradient, x, w.shape, ConvWeightGrad),
     ):
-        del asked[:]
+        del requested[:]
         found = operation(ft.asarray(g), ft.asarray(other), shape, padding=1)
         with ft.use("numpy"):
             wide = [ft.asarray(v.astype(float)) for v in (g, other)]
             agree(found, np.asarray(operation(*wide, shape, padding=1)))
-        assert [type(descriptor) for descriptor in asked] == [kind]
+        assert [type(descriptor) for descriptor in requested] == [kind]
 
 
-def test_images_may_be_channels_last(asked, normal):
+def test_images_may_be_channels_last(requested, normal):
     x, w = normal(2, 8, 14, 15, order="last"), normal(16, 8, 3, 3)
     options = (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1), 1
     value = ft.permute(ft.asarray(np.ascontiguousarray(x.transpose(0, 2, 3, 1))), (0, 3, 1, 2))
     found = ft.conv(value, ft.asarray(w), *options)
     agree(found, by_numpy(x, w, *options, found.shape))
-    assert asked[0].x.strides[1] == 1
+    assert requested[0].x.strides[1] == 1
 
 
-def test_what_no_kernel_library_computes_is_computed(asked, everything, normal):
+def test_what_no_kernel_library_computes_is_computed(requested, everything, normal):
     x, w = normal(1, 2, 5, 5, 5, 5), normal(3, 2, 2, 2, 2, 2)
     options = (1,) * 4, ((0, 1),) * 4, (1,) * 4, (1,) * 4, 1
     found = ft.conv(ft.asarray(x), ft.asarray(w), *options)
@@ -202,14 +202,14 @@ def test_what_no_kernel_library_computes_is_computed(asked, everything, normal):
     options = (2, 2), ((1, 1), (1, 1)), (2, 2), (1, 1), 1
     found = ft.conv(ft.asarray(x), ft.asarray(w), *options)
     agree(found, by_numpy(x, w, *options, found.shape))
-    assert asked == []
+    assert requested == []
 
 
 @pytest.mark.parametrize(
     "size,kernel,padding",
     [(3, 2, (6, -4)), (3, 2, (-4, 6)), (2, 1, (5, -3)), (3, 4, (9, -7)), (2, 5, (7, -2))],
 )
-def test_elements_that_are_all_cropped_away(asked, everything, normal, size, kernel, padding):
+def test_elements_that_are_all_cropped_away(requested, everything, normal, size, kernel, padding):
     x, w = normal(2, 4, size), normal(4, 4, kernel)
     options = (1,), (padding,), (1,), (1,), 1
     found = ft.conv(ft.asarray(x), ft.asarray(w), *options)

@@ -11,8 +11,8 @@ from fl_jit.kernels import ConvDataGrad, Convolution, ConvWeightGrad, registry
 
 
 @pytest.fixture
-def asked(library, monkeypatch):
-    """The descriptors that the library was asked for; plans are made in the foreground."""
+def requested(library, monkeypatch):
+    """The descriptors that were requested of the library; plans are made in the foreground."""
     monkeypatch.setenv("FL_JIT_BACKGROUND", "0")
     found = []
     find = library.find
@@ -51,7 +51,7 @@ def results(values):
     return [np.asarray(v) for v in network(*map(ft.asarray, values))]
 
 
-def test_a_plan_computes_what_numpy_computes(asked, operands):
+def test_a_plan_computes_what_numpy_computes(requested, operands):
     with ft.use("numpy"):
         wanted = results([v.astype(np.float64) for v in operands])
     with ft.use(JitBackend()):
@@ -61,14 +61,14 @@ def test_a_plan_computes_what_numpy_computes(asked, operands):
                 assert error <= 2e-5 * np.abs(expected).max()
 
 
-def test_images_stay_channels_last_and_weights_in_c_order(asked, operands):
+def test_images_stay_channels_last_and_weights_in_c_order(requested, operands):
     with ft.use(JitBackend()):
         for _ in range(3):
             results(operands)
     # The last requests are those of the plan, which binds its kernels.
-    first, second = [p for p in asked if isinstance(p, Convolution)][-2:]
-    data = [p for p in asked if isinstance(p, ConvDataGrad)][-1]
-    weights = [p for p in asked if isinstance(p, ConvWeightGrad)][-1]
+    first, second = [p for p in requested if isinstance(p, Convolution)][-2:]
+    data = [p for p in requested if isinstance(p, ConvDataGrad)][-1]
+    weights = [p for p in requested if isinstance(p, ConvWeightGrad)][-1]
     lain = [first.out, second.x, second.out, data.gradient, data.out, weights.gradient]
     assert [image.strides[1] for image in lain] == [1] * 6
     assert weights.out.strides == (16 * 9, 9, 3, 1)

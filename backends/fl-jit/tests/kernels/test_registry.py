@@ -46,10 +46,10 @@ class Only(KernelLibrary):
 
     def __init__(self, name: str, dtype: object) -> None:
         super().__init__()
-        self.name, self.dtype, self.asked = name, dtype, 0
+        self.name, self.dtype, self.requested = name, dtype, 0
 
     def prepare(self, descriptor: OpDescriptor) -> Kernel:
-        self.asked += 1
+        self.requested += 1
         if descriptor.out.dtype is not self.dtype:
             raise UnsupportedError(f"not {descriptor.out.dtype}")
         return Solved(descriptor, self.name)
@@ -74,7 +74,7 @@ def test_the_first_that_supports_a_descriptor_serves_it():
     assert chain.find(square(float32)).about == chain.serving(square(float32)).name == "first"
     assert chain.find(square(float64)).about == "second"
     assert chain.why_not(square(float32)) == ""
-    assert [each.asked for each in chain.libraries] == [2, 1]
+    assert [each.requested for each in chain.libraries] == [2, 1]
     assert chain.tune(square(float32)) == "the fastest of first"
 
 
@@ -93,12 +93,12 @@ def test_a_chain_reports_and_clears_all():
     chain.find(square(float64))
     chain.forget()
     chain.find(square(float64))
-    assert first.asked == second.asked == 2
+    assert first.requested == second.requested == 2
 
 
 def test_epilogues_go_to_libraries_that_have_them():
     first, second = Only("first", float32), Only("second", float32)
-    assert first.find(followed(float32)) is None and first.asked == 0
+    assert first.find(followed(float32)) is None and first.requested == 0
     assert first.why_not(followed(float32)) == "no epilogues"
     assert not chain_of(first, second).has_epilogues
     second.has_epilogues = True

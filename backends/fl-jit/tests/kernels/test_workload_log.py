@@ -1,4 +1,4 @@
-"""Problems that came up are kept for ``fl-jit tune``, which measures them."""
+"""Descriptors of earlier programs are saved for ``fl-jit tune``, which measures them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PROBLEMS = [
 def path(tmp_path, monkeypatch):
     monkeypatch.setenv("FL_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(workload_log, "_noted", {})
-    return tmp_path / "problems.json"
+    return tmp_path / "workload.json"
 
 
 def test_problems_are_found_again_by_the_next_process(path, monkeypatch):
@@ -105,9 +105,9 @@ def test_the_newest_stay(path, monkeypatch):
         "",
         "{",
         "[]",
-        '{"format": 9, "problems": []}',
-        '{"format": 1, "problems": [{}]}',
-        '{"format": 1, "problems": [{"type": "program", "text": "?"}]}',
+        '{"format": 9, "descriptors": []}',
+        '{"format": 1, "descriptors": [{}]}',
+        '{"format": 1, "descriptors": [{"type": "program", "text": "?"}]}',
         pytest.param("[" * 100_000, marks=pytest.mark.defect("V17"), id="deep"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_file_that_is_none_of_ours_counts_as_empty(path, content):
     assert workload_log.known() == []
     workload_log.note(product(200))
     workload_log.save()
-    assert len(json.loads(path.read_text())["problems"]) == 1
+    assert len(json.loads(path.read_text())["descriptors"]) == 1
 
 
 PROGRAM = """
@@ -128,7 +128,7 @@ with ft.use("jit"):
 
 
 def stderr_of_a_product(**environment):
-    # A session that fixes the provider compiles no kernels: none of its settings.
+    # A session that fixes the kernel library generates no kernels: none of its settings.
     others = {name: value for name, value in os.environ.items() if not name.startswith("FL_")}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
@@ -143,12 +143,12 @@ def stderr_of_a_product(**environment):
 def test_damaged_files_and_wrong_settings_are_no_noise_at_the_end(tmp_path):
     environment = {"FL_CACHE_DIR": str(tmp_path)}
     assert stderr_of_a_product(**environment) == ""
-    descriptors = tmp_path / "problems.json"
+    descriptors = tmp_path / "workload.json"
     assert descriptors.exists()
     for path in (descriptors, *tmp_path.glob("choices-*.json")):
         path.write_text('{"a":' * 100_000)
     assert stderr_of_a_product(**environment) == ""
-    assert json.loads(descriptors.read_text())["problems"], "it is written anew"
+    assert json.loads(descriptors.read_text())["descriptors"], "it is written anew"
     # Kernels are read, and nothing else would have written: nobody needs to know.
     assert stderr_of_a_product(**environment, FL_CACHE_BYTES="abc") == ""
 
@@ -200,7 +200,7 @@ def test_every_recorded_descriptor_is_measured(path, monkeypatch, capsys):
     monkeypatch.setattr(registry, "active_library", lambda: library)
     assert main(["tune"]) == 0
     assert library.tuned == [product(200), product(210)]
-    assert "2 problems, 1 with another kernel" in capsys.readouterr().out
+    assert "2 operations, 1 with another kernel" in capsys.readouterr().out
 
 
 def test_without_problems_there_is_nothing_to_do(path, monkeypatch, capsys):

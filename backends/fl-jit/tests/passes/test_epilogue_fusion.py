@@ -18,7 +18,7 @@ ELEMENTWISE = frozenset("add subtract multiply exp maximum cast reshape".split()
 
 @pytest.fixture(autouse=True)
 def anything_pays(monkeypatch):
-    monkeypatch.setattr(profitability, "pays_attached", lambda *given: True)
+    monkeypatch.setattr(profitability, "epilogue_pays", lambda *given: True)
 
 
 def fusible(node: Node) -> bool:

@@ -42,7 +42,7 @@ def test_much_work_is_not_left_to_a_few_threads(shape, groups):
 
 
 @pytest.mark.parametrize("count,several", [(8, False), (60, True)])
-def test_a_group_reads_no_more_arrays_than_processors_read_ahead(count, several):
+def test_a_group_reads_no_more_arrays_than_processors_prefetch(count, several):
     def total(*arrays):
         found = arrays[0]
         for x in arrays[1:]:
@@ -192,11 +192,11 @@ def test_a_plan_explains_itself():
 
 def test_time_grows_with_the_graph(monkeypatch):
     """As many questions for each operation of a long graph as of a short one."""
-    asked = [0]
+    requested = [0]
     original = fusion_cost.together
 
     def together(*given):
-        asked[0] += 1
+        requested[0] += 1
         return original(*given)
 
     monkeypatch.setattr(fusion_cost, "together", together)
@@ -212,7 +212,7 @@ def test_time_grows_with_the_graph(monkeypatch):
 
     found = []
     for count in (10, 40):
-        asked[0] = 0
+        requested[0] = 0
         planned(layers(count), (64, 64), (64, 64))
-        found.append(asked[0])
+        found.append(requested[0])
     assert found[1] <= 4.5 * found[0]

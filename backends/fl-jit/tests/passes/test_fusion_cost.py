@@ -65,7 +65,7 @@ def test_few_whole_rows_are_the_work_of_few_threads():
     assert found["there are few rows"] == 0
 
 
-def test_each_array_more_than_are_read_ahead_slows_all_of_them():
+def test_each_array_more_than_are_prefetched_slows_all_of_them():
     arrays = [value((LARGE,)) for _ in range(ARRAYS + 2)]
     one, other = arrays[:ARRAYS], arrays[ARRAYS:]
     found = losses(one=one, other=other)["it reads many arrays"]
@@ -89,7 +89,7 @@ def test_together_saves_a_start_and_what_is_shared():
 
 
 class TestComputedAgain:
-    """One reader besides the maker, unless said otherwise."""
+    """One reader besides the producer, unless said otherwise."""
 
     large = value((CACHED,))
     bytes = 4 * CACHED

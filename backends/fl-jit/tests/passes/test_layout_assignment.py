@@ -17,7 +17,7 @@ ELEMENTWISE = frozenset("add subtract multiply divide exp maximum where less equ
 SHAPE = (2, 3, 4, 5)
 
 
-def wish_of_exp(node: Node):
+def preferred_by_exp(node: Node):
     """``exp`` stands for what prefers channels last: it can do so here without help."""
     return (0, *range(2, len(node.outputs[0].shape)), 1) if node.op == "exp" else None
 
@@ -73,7 +73,7 @@ SHAPES |= {"concatenation": [SHAPE, (2, 2, 4, 5)], "axes exchanged": [SHAPE, (3,
 @pytest.mark.parametrize("name", FOLLOWING)
 def test_what_follows_computes_the_same(name):
     graph, inputs = recorded(FOLLOWING[name], *SHAPES.get(name, [SHAPE]))
-    changed = reorder(graph, ELEMENTWISE.__contains__, wish_of_exp)
+    changed = reorder(graph, ELEMENTWISE.__contains__, preferred_by_exp)
     same(changed, graph, inputs)
 
 
@@ -83,7 +83,7 @@ MOVED = {"a change of shape", "axes as they lie"}
 @pytest.mark.parametrize("name", sorted(FOLLOWING.keys() - MOVED))
 def test_what_follows_runs_in_the_same_order(name):
     graph, _ = recorded(FOLLOWING[name], *SHAPES.get(name, [SHAPE]))
-    changed = reorder(graph, ELEMENTWISE.__contains__, wish_of_exp)
+    changed = reorder(graph, ELEMENTWISE.__contains__, preferred_by_exp)
     views = {"permute", "reshape", "broadcast_to"}
     before = {v for node in graph.nodes if node.op not in views for v in node.outputs}
     large = [
@@ -106,11 +106,11 @@ def test_inputs_that_lie_in_another_order_pass_it_on():
 
 def test_axes_exchanged_until_they_lie_in_c_order_are_followed_by_nothing():
     graph, _ = recorded(FOLLOWING["axes as they lie"], SHAPE)
-    changed = reorder(graph, ELEMENTWISE.__contains__, wish_of_exp)
+    changed = reorder(graph, ELEMENTWISE.__contains__, preferred_by_exp)
     assert changed.nodes[-1] == graph.nodes[-1]
 
 
-def test_without_a_wish_nothing_changes():
+def test_without_a_preference_nothing_changes():
     graph, _ = recorded(lambda x: ft.sum(x * 2.0, 1), SHAPE)
     changed = reorder(graph, ELEMENTWISE.__contains__, lambda node: None)
     assert changed.nodes == graph.nodes

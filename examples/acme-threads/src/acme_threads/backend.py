@@ -7,6 +7,7 @@ their operands, so results are the same, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ class ThreadedBackend(NumpyBackend):
         if not self._is_divided(x):
             found: NumpyAdapter = super().exp(x)
             return found
-        return self._in_parts(x, x.shape, lambda source, out: errstate.waiting(np.exp, source, out))
+        return self._in_parts(x, x.shape, partial(errstate.concurrent, np.exp))
 
     def softmax(self, x: NumpyAdapter, axis: int = -1) -> NumpyAdapter:
         inherited = super().softmax

@@ -54,20 +54,20 @@ def candidates(binding: Binding, descriptor: AnyConvolution) -> dict[str, Callab
         if low < 0 or high <= -step:
             raise UnsupportedError(f"oneDNN does not crop: padding {descriptor.padding}")
     build = _BUILDERS[type(descriptor)]
-    makers: dict[str, Callable[[], Kernel]] = {
+    factories: dict[str, Callable[[], Kernel]] = {
         GIVEN: lambda: build(binding, descriptor, False),
         FREE: lambda: build(binding, descriptor, True),
     }
     pointwise = math.prod(w.shape[-spatial:]) == 1  # a GEMM, in either layout
     if not (pointwise or (_is_last(x) and _is_last(out))):
-        makers = {name: makers[name] for name in (FREE, GIVEN)}
+        factories = {name: factories[name] for name in (FREE, GIVEN)}
     elif not (_is_strided(x) or _is_strided(out)):
-        del makers[FREE]  # would be the same
+        del factories[FREE]  # would be the same
     if pointwise:
         product = {PRODUCT: lambda: Product(binding, descriptor)}
         first = isinstance(descriptor, ConvWeightGrad)
-        makers = {**product, **makers} if first else {**makers, **product}
-    return makers
+        factories = {**product, **factories} if first else {**factories, **product}
+    return factories
 
 
 def _roles(descriptor: AnyConvolution) -> tuple[Placement, Placement, Placement]:

@@ -93,7 +93,7 @@ class OneDNN(KernelLibrary):
             return matmul.key(descriptor), matmul.candidates(self.binding, descriptor)
         if isinstance(descriptor, Convolution | ConvDataGrad | ConvWeightGrad):
             return convolution.key(descriptor), convolution.candidates(self.binding, descriptor)
-        raise UnsupportedError(f"oneDNN is not asked for {type(descriptor).__name__}")
+        raise UnsupportedError(f"oneDNN computes no {type(descriptor).__name__}")
 
     def _state_of_threads(self) -> str:
         if self.binding.library.runtime != OPENMP:

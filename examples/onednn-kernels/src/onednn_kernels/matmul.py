@@ -112,20 +112,20 @@ def _matmul(binding: Binding, descriptor: Matmul, packed: bool) -> primitives.Pl
 def candidates(binding: Binding, descriptor: Matmul) -> dict[str, Callable[[], Kernel]]:
     """The kernels for a descriptor; the one that is usually the fastest comes first."""
     m = descriptor.out.shape[-2]
-    makers: dict[str, Callable[[], Kernel]] = {
+    factories: dict[str, Callable[[], Kernel]] = {
         "matmul": lambda: _matmul(binding, descriptor, packed=False),
         "sgemm": lambda: Sgemm(binding, descriptor),
         "packed": lambda: _matmul(binding, descriptor, packed=True),
     }
     if len(descriptor.out.shape) > 2:
-        del makers["sgemm"]
+        del factories["sgemm"]
         if math.prod(descriptor.y.shape[:-2]) > 1:
-            del makers["packed"]  # B differs per GEMM: packing would cost more than it saves
+            del factories["packed"]  # B differs per GEMM: packing would cost more than it saves
     elif m > _FEW_ROWS:
-        makers = {name: makers[name] for name in ("sgemm", "matmul", "packed")}
+        factories = {name: factories[name] for name in ("sgemm", "matmul", "packed")}
     if m <= _FEW_ROWS:
-        makers.pop("packed", None)  # would read and store all weights twice for little work
-    return makers
+        factories.pop("packed", None)  # would read and store all weights twice for little work
+    return factories
 
 
 def key(descriptor: Matmul) -> str:

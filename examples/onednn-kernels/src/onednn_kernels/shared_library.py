@@ -54,9 +54,9 @@ def candidates() -> Iterator[tuple[str, str]]:
 
     The last one is resolved by the dynamic linker, which may not find it.
     """
-    asked = os.environ.get(ENVIRONMENT)
-    if asked:
-        yield asked, ENVIRONMENT
+    requested = os.environ.get(ENVIRONMENT)
+    if requested:
+        yield requested, ENVIRONMENT
         return
     for path in _of_distribution():
         yield str(path), DISTRIBUTION
@@ -71,7 +71,7 @@ def load() -> Library:
     """
     reasons = []
     for path, origin in candidates():
-        found = _try(path, asked=origin == ENVIRONMENT)
+        found = _try(path, is_requested=origin == ENVIRONMENT)
         if isinstance(found, Library):
             return found
         if origin == ENVIRONMENT:
@@ -94,7 +94,7 @@ def _of_distribution() -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def _try(path: str, asked: bool) -> Library | str:
+def _try(path: str, is_requested: bool) -> Library | str:
     if not sys.platform.startswith("linux"):
         return f"not tried on {sys.platform}: this binding is for Linux"
     try:
@@ -110,6 +110,6 @@ def _try(path: str, asked: bool) -> Library | str:
     if about.major != 3:
         return f"is oneDNN {version}, expected 3.x"
     runtime = _RUNTIMES.get(about.cpu_runtime, f"runtime {about.cpu_runtime:#x}")
-    if runtime not in (_ON_REQUEST if asked else (OPENMP,)):
+    if runtime not in (_ON_REQUEST if is_requested else (OPENMP,)):
         return f"is oneDNN {version} on {runtime}, expected one on OpenMP"
     return Library(path, version, runtime, c)

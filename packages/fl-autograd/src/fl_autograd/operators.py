@@ -1,11 +1,12 @@
-"""The operators of ``Variable``, with a fast path to a node.
+"""Installation of the fast arithmetic operators of ``Variable``.
 
-They work like those of ``Tensor`` (``fl_tensor.arrays.operators``). Two variables of one dtype and
-backend, or a floating variable and a float, go from the operator straight to the backend, if no
-override and no recorder is active. All other calls, and those that raise, take the general path of
-``Array``: conversion, promotion, the tape.
+``install`` puts a stub in place of each method. Its first call replaces it by the function that
+``tape._make_operator`` builds from the gradient rule. This is repeated when the rule is replaced.
 
-Each function is made from its operation's rule at first use, and again when the rule is replaced.
+The operators work like those of ``Tensor`` (``fl_tensor.arrays.operators``). Two variables of one
+dtype and backend, or a floating variable and a float, go from the operator straight to the backend,
+if no override and no recorder is active. All other calls, and those that raise, take the general
+path of ``Array``: conversion, promotion, the tape.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Maker = Callable[[str, Callable[..., Any], str, str], Callable[..., Any]]
 
 
 def install(op: str, make: Maker) -> None:
-    """Put functions in place that make the methods of ``op`` when they are first used."""
+    """Install stubs that build the methods of ``op`` when they are first called."""
     for method, lead in _METHODS.get(op, {}).items():
         setattr(Variable, method, _compile_on_first_use(op, method, lead, make))
 

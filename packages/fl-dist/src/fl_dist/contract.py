@@ -46,9 +46,9 @@ PINNED = Contract(
     name="dist",
     folder=Path(__file__).resolve().parent / "contracts",
     build=manifest,
-    says=lambda: meanings((Communicator, Work, Deadline, Reducer)),
+    descriptions=lambda: meanings((Communicator, Work, Deadline, Reducer)),
     module="fl_dist.contract",
-    number="Communicator.CONTRACT in fl_dist/communicator.py",
+    version_location="Communicator.CONTRACT in fl_dist/communicator.py",
 )
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
         account.peak_reserved_bytes = max(account.peak_reserved_bytes, account.reserved_bytes)
         if self._observers:
             self._undelivered.append(
-                native_event("native_alloc", address, nbytes, memory, alignment)
+                native_event("native_alloc", address, nbytes, memory.device, alignment)
             )
         return address, nbytes
 
@@ -153,7 +153,9 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
         account.native_frees += 1
         account.reserved_bytes -= nbytes
         if self._observers:
-            self._undelivered.append(native_event("native_free", address, nbytes, account.memory))
+            self._undelivered.append(
+                native_event("native_free", address, nbytes, account.memory.device)
+            )
             self._notify_observers()
         account.memory.release(address, nbytes)
 
@@ -385,7 +387,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
         block = Block(address, nbytes, capacity, memory.device, self, tag, stream, _DIRECT, number)
         if self._observers:
             self._undelivered.append(
-                native_event("native_alloc", address, capacity, memory, alignment)
+                native_event("native_alloc", address, capacity, memory.device, alignment)
             )
             self._undelivered.append(event)
             self._notify_observers()

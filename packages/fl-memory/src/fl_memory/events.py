@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from fl_memory.block import Block
     from fl_memory.causes import Cause
-    from fl_memory.manager import DeviceMemory
 
 __all__ = ["Event", "block_event", "native_event"]
 
@@ -132,8 +131,6 @@ def block_event(kind: str, address: int, block: Block) -> Event:
     return Event(kind, address, b.nbytes, b.device, b.stream, b.tag, b.number, b.capacity)
 
 
-def native_event(
-    kind: str, address: int, nbytes: int, memory: DeviceMemory, alignment: int = 0
-) -> Event:
+def native_event(kind: str, address: int, nbytes: int, device: str, alignment: int = 0) -> Event:
     """The event of memory that came from the device, or goes back."""
-    return Event(kind, address, nbytes, memory.device, capacity=nbytes, alignment=alignment)
+    return Event(kind, address, nbytes, device, capacity=nbytes, alignment=alignment)

@@ -123,11 +123,12 @@ PINNED = Contract(
     name="tensor",
     folder=FOLDER / "contracts",
     build=manifest,
-    says=summaries,
+    descriptions=summaries,
     module="fl_tensor.contract",
-    number="TensorBackend.CONTRACT (backend.py) and the host of REGISTRY (dispatch/registry.py)",
-    mark='say "{version}" at the new operations: SINCE in a derived module, since= of an optional '
-    "one, since of the OpCase row; a new required operation needs a new major version",
+    version_location="TensorBackend.CONTRACT (backend.py) and the host of REGISTRY "
+    "(dispatch/registry.py)",
+    since_hint='say "{version}" at the new operations: SINCE in a derived module, since= of an '
+    "optional one, since of the OpCase row; a new required operation needs a new major version",
 )
 
 

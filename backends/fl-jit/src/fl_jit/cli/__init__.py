@@ -14,7 +14,7 @@ from fl_tensor import FlError
 
 COMMANDS = {
     "info": "the processor, the kernel libraries in use, and where files are kept",
-    "tune": "measure the kernels of the problems that programs had",
+    "tune": "measure the kernels of the operations that programs ran",
 }
 
 

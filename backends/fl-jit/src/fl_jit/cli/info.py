@@ -1,5 +1,8 @@
-"""``fl-jit info``: the processor, the kernel libraries in use, and the locations of cached
-files."""
+"""``fl-jit info``: the processor, the kernel libraries in use and the unused ones, the folder of
+cached files, and the thread pools.
+
+``fl-jit info --choices`` prints the results of autotuning.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,11 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="fl-jit info",
         description="The processor that kernels are generated for, the kernel libraries in the "
-        "order in which they are tried, and where files are kept.",
+        "order in which they are tried, the folder of cached files, and thread pools.",
     )
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
     parser.add_argument(
-        "--choices", action="store_true", help="only the kernels chosen by measuring, and the times"
+        "--choices", action="store_true", help="only the results of autotuning: kernels and times"
     )
     given = parser.parse_args(arguments)
     if given.choices:

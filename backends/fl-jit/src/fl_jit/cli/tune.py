@@ -24,8 +24,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="fl-jit tune",
         description="Measure the products and convolutions that programs asked for, and remember "
-        "the fastest kernel of each. Do so when nothing else runs: a choice made beside other work "
-        "is by chance.",
+        "the fastest kernel of each. Run it on an idle machine: other work distorts the times.",
     )
     parser.add_argument("--threads", type=int, help="of an operation (default: as in programs)")
     parser.add_argument("--forget", action="store_true", help="only forget which came up")
@@ -36,28 +35,28 @@ def main(arguments: list[str]) -> int:
     if given.threads is not None:
         threads.set_num_threads(given.threads)
     library = registry.active_library()
-    found = workload_log.known()
-    if library is None or not found:
+    descriptors = workload_log.known()
+    if library is None or not descriptors:
         print("nothing to measure: run a program with large products or convolutions first")
         return 0
-    chosen = sum(bool(library.tune(descriptor)) for descriptor in bar(found, sys.stderr))
+    chosen = sum(bool(library.tune(descriptor)) for descriptor in bar(descriptors, sys.stderr))
     library.forget()  # the next call takes the new choices
-    print(f"{len(found)} problems, {chosen} with another kernel than by rule:")
+    print(f"{len(descriptors)} operations, {chosen} with another kernel than by rule:")
     print("  fl-jit info --choices shows them")
     return 0
 
 
-def bar(problems: Iterable[OpDescriptor], file: TextIO) -> Iterator[OpDescriptor]:
+def bar(descriptors: Iterable[OpDescriptor], file: TextIO) -> Iterator[OpDescriptor]:
     """The descriptors, with a progress bar and the remaining time, which only a terminal shows."""
-    listed = list(problems)
+    listed = list(descriptors)
     begin = time.monotonic()
-    for number, problem in enumerate(listed):
+    for number, descriptor in enumerate(listed):
         if file.isatty():
             done = _WIDTH * number // len(listed)
             spent = time.monotonic() - begin
             left = f"{spent / number * (len(listed) - number):.0f} s left" if number else ""
             file.write(f"\r[{'#' * done:<{_WIDTH}}] {number} of {len(listed)} {left:<12}")
             file.flush()
-        yield problem
+        yield descriptor
     if file.isatty():
         file.write(f"\r[{'#' * _WIDTH}] {len(listed)} of {len(listed)} {'':<12}\n")

@@ -61,7 +61,7 @@ def unary(eager: Any, deferred: Callable[[Any, Value], Value]) -> Any:
         try:
             value: Any = _without_warnings(ufunc, a)
         except RuntimeError:
-            value = errstate.waiting(ufunc, a)
+            value = errstate.concurrent(ufunc, a)
         if value.__class__ is not _ndarray:
             return adapt(value, x.dtype)
         adapter = _new(NumpyAdapter)
@@ -84,7 +84,7 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
             try:
                 value: Any = _without_warnings(scalar, x.number, y.number)
             except RuntimeError:
-                value = errstate.waiting(scalar, x.number, y.number)
+                value = errstate.concurrent(scalar, x.number, y.number)
             number = _new(Number)
             number.number = value
             number.dtype = x.dtype
@@ -112,7 +112,7 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
         try:
             value = _without_warnings(ufunc, a, b)
         except RuntimeError:
-            value = errstate.waiting(ufunc, a, b)
+            value = errstate.concurrent(ufunc, a, b)
         if value.__class__ is not _ndarray:
             return adapt(value, dtype)
         adapter = _new(NumpyAdapter)

@@ -12,8 +12,8 @@ Shape: TypeAlias = tuple[int, ...]
 
 def strided(found: Any, dtype: np.dtype[Any], offset: int, shape: Shape, strides: Shape) -> Array:
     """A view of an array or NumPy scalar of ``dtype``, from element ``offset`` of its memory on,
-    ``strides`` in elements. All of it must lie in that memory. It keeps what it shows alive. Who
-    shows an element several times cannot be written to, as with ``np.broadcast_to``."""
+    ``strides`` in elements. All of it must lie in that memory. It keeps the array alive. Views
+    that repeat elements are read-only, as those of ``np.broadcast_to``."""
     if 0 in shape:
         return np.empty(shape, dtype)
     array = np.asarray(found, dtype)
@@ -34,7 +34,8 @@ def strides_of(array: Array) -> Shape:
 
 
 def outline(array: Array) -> Array:
-    """An array of the same dtype, shape and strides without the memory: nobody may look inside."""
+    """An array of the same dtype, shape and strides, with the memory of one element only. It is for
+    inspecting the layout. Do not read elements."""
     return np.lib.stride_tricks.as_strided(np.empty(1, array.dtype), array.shape, array.strides)
 
 

@@ -1,7 +1,7 @@
 """Workload log: the descriptors that ``fl-jit tune`` measures, saved between processes.
 
 Each descriptor for which a library prepared a kernel is recorded once, if it has enough work. At
-exit the process writes them to ``problems.json`` in the cache directory. The file keeps the newest
+exit the process writes them to ``workload.json`` in the cache directory. The file keeps the newest
 ``MOST`` descriptors of all processes. An unreadable file counts as empty. Errors in writing it are
 ignored.
 """
@@ -68,7 +68,10 @@ def save(path: Path | None = None) -> None:
     path = path or _path()
     if path is None or not _noted or os.getpid() != _home:
         return
-    content = {"format": _FORMAT, "problems": [_written(descriptor) for descriptor in known(path)]}
+    content = {
+        "format": _FORMAT,
+        "descriptors": [_written(descriptor) for descriptor in known(path)],
+    }
     with contextlib.suppress(OSError):
         cache_files.write(path, json.dumps(content).encode())
 
@@ -94,7 +97,7 @@ atexit.register(_at_exit)
 
 def _path() -> Path | None:
     folder = cache_files.folder()
-    return None if folder is None else folder / "problems.json"
+    return None if folder is None else folder / "workload.json"
 
 
 # ---- descriptors as text -------------------------------------------------------------------------
@@ -115,7 +118,7 @@ def _written(value: Any) -> Any:
 def _read(path: Path | None) -> list[OpDescriptor]:
     try:
         content = json.loads((cache_files.read(path) if path else None) or b"{}")
-        return [_made(each) for each in content["problems"] if content["format"] == _FORMAT]
+        return [_made(each) for each in content["descriptors"] if content["format"] == _FORMAT]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []
 

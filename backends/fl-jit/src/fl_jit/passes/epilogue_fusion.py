@@ -5,7 +5,7 @@ an epilogue on a block of rows and columns that is complete and still in cache. 
 an activation, a residual, or an optimizer's update of the weights whose gradient it is. The product
 then need not be in memory, unless others read it, and is not read again. ``fuse_epilogues`` finds
 groups (``fusion.py``) that can be epilogues. It rewrites each over the rows and columns of its
-product. ``profitability.pays_attached`` estimates whether that saves time.
+product. ``profitability.epilogue_pays`` estimates whether that saves time.
 
 A group that only copies a product into another order of axes is fused, too. It has ``strides``: the
 kernel writes the product with these.
@@ -70,7 +70,7 @@ def fuse_epilogues(
             continue
         made_here = {member.result for member in group.members}
         seen = {v for v in made_here if v in results or readers.get(v, [group]) != [group]}
-        if profitability.pays_attached(product, group.nodes, stores_product, layouts, seen):
+        if profitability.epilogue_pays(product, group.nodes, stores_product, layouts, seen):
             epilogues[group] = made
     return epilogues
 

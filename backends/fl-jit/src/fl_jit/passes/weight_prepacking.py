@@ -3,7 +3,7 @@
     y = matmul(x, permute(w, (1, 0)))        w is B, transposed
 
 This applies to values that are the same in many runs, such as weights without training. They are
-packed once (``profitability.RUNS_UNTIL_KEPT``), instead of in every GEMM.
+packed once (``profitability.RUNS_UNTIL_PREPACKED``), instead of in every GEMM.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ class PlanCache:
                    count here: weights with another layout after a step are not a new structure
     background     plans are compiled in the background, while traces are interpreted
                    ``WARMUP_RUNS`` times; False: at once. Plans of heavy traces are always made at
-                   once: interpreting takes longer than compiling
+                   once, and so are those of operations that recur with other shapes: interpreting
+                   takes longer than compiling
     policy         receives the outcome of each trace
     """
 
@@ -85,6 +86,7 @@ class PlanCache:
         self._plans: dict[Structure, PlanFuture] = {}
         self._clock = itertools.count(1)
         self._counts: OrderedDict[int, tuple[int, int]] = OrderedDict()  # count, last run
+        self._operations: OrderedDict[int, int] = OrderedDict()  # counts, by Recording.operations
 
     def execute(self, trace: Trace, seen: list[bool]) -> None:
         """Compute the live results of ``trace``, marked by ``seen``."""
@@ -157,6 +159,7 @@ class PlanCache:
             self._counts.move_to_end(counted)
             if len(self._counts) > COUNTED:
                 self._counts.popitem(last=False)
+            varies = self._count_operations(key.recording.operations)
             full = len(self._plans) >= CAPACITY
             since = min(self._plans.values(), key=_used).used if full else 0
         if not at_once and (count + 1 < self.compile_after or before < since):
@@ -169,7 +172,7 @@ class PlanCache:
                 self._plans[key] = future
                 if len(self._plans) > CAPACITY:
                     self._forget(min(self._plans, key=lambda key: self._plans[key].used))
-            if at_once or not self.background:
+            if at_once or varies or not self.background:
                 future.run()
                 return future
             future.submit(WARMUP_RUNS - 1)
@@ -179,6 +182,16 @@ class PlanCache:
                 self._forget(key)
             raise
         return None
+
+    def _count_operations(self, operations: int) -> bool:
+        # Whether the same operations were counted for several structures before: shapes change from
+        # run to run, and come again. Kernels of other shapes serve a new plan, so compiling takes
+        # less than interpreting the trace ``WARMUP_RUNS`` times. The caller has the lock.
+        count = self._operations[operations] = self._operations.get(operations, 0) + 1
+        self._operations.move_to_end(operations)
+        if len(self._operations) > COUNTED:
+            self._operations.popitem(last=False)
+        return count > WARMUP_RUNS
 
     def _forget(self, key: Structure) -> None:
         self._plans.pop(key, None)

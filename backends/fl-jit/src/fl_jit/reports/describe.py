@@ -83,7 +83,9 @@ def listing(plan: Plan) -> str:
         rows.append((str(number), kind, nbytes, flops, shapes, what))
     text = render_table(("step", "kind", "bytes", "flops", "shape", "operations"), rows)
     if plan.prepack_steps:
-        text += f"\nprepacked from run {profitability.RUNS_UNTIL_KEPT} with the same values on:"
+        text += (
+            f"\nprepacked from run {profitability.RUNS_UNTIL_PREPACKED} with the same values on:"
+        )
     for value, prepack in plan.prepack_steps.items():
         transposed = ", transposed" * prepack.transposed
         text += f"\n  {value} {_times(value)}{transposed}: {prepack.layout.nbytes:,} bytes"

@@ -157,13 +157,15 @@ class _EpilogueLowering(Lowering):
         super().__init__(fused.group, layouts, live_outs, numbers=())
         (self.product,) = fused.product.outputs
         self.written.sort(key=lambda member: member.result.dtype is not self.product.dtype)
-        self.kept = fused.stores_product or self.written[0].result.dtype is not self.product.dtype
+        self.stores_product = (
+            fused.stores_product or self.written[0].result.dtype is not self.product.dtype
+        )
 
     def _reads(self) -> list[Operand]:
         return sorted(super()._reads(), key=lambda operand: operand.root is not self.product)
 
     def _writes(self) -> list[Operand]:
-        product = [Operand(self.product, 0, contiguous(self.space))] if self.kept else []
+        product = [Operand(self.product, 0, contiguous(self.space))] if self.stores_product else []
         return [*product, *super()._writes()]
 
     def _axes(self, strides: list[Shape]) -> tuple[Shape, int, list[Shape]]:
@@ -183,7 +185,7 @@ class _EpilogueLowering(Lowering):
         rank: int,
         row_axes: int,
     ) -> None:
-        if self.kept:
+        if self.stores_product:
             (product,) = [read[operand] for operand in read if operand.root is self.product]
             build.output(product, output_letters("full", rank, row_axes))
         super()._outputs(build, read, made, rank, row_axes)

@@ -28,7 +28,7 @@ from fl_tensor.graph import Node, Value
 from fl_tensor.graph.strides import Shape, StridedLayout, contiguous
 
 #: Positions of a window beyond which the composition runs.
-MOST_PLACES = 64
+MAX_WINDOW_POSITIONS = 64
 
 
 class Strided(NamedTuple):
@@ -37,14 +37,14 @@ class Strided(NamedTuple):
     dtype: DType
     strides: Shape
 
-    def offset(self, place: Shape) -> int:
-        """The byte offset of the element at ``place`` of the spatial axes."""
-        found = sum(s * i for s, i in zip(self.strides[2:], place, strict=True))
-        return found * self.dtype.itemsize
+    def offset(self, index: Shape) -> int:
+        """The byte offset of the element at ``index`` of the spatial axes."""
+        elements = sum(s * i for s, i in zip(self.strides[2:], index, strict=True))
+        return elements * self.dtype.itemsize
 
-    def paced(self, pace: Shape) -> Shape:
-        """The strides of every ``pace``-th element of the spatial axes."""
-        return self.strides[:2] + tuple(s * k for s, k in zip(self.strides[2:], pace, strict=True))
+    def with_step(self, step: Shape) -> Shape:
+        """The strides of every ``step``-th element of the spatial axes."""
+        return self.strides[:2] + tuple(s * k for s, k in zip(self.strides[2:], step, strict=True))
 
 
 def step(node: Node, layouts: Mapping[Value, StridedLayout]) -> Pool | None:
@@ -55,7 +55,7 @@ def step(node: Node, layouts: Mapping[Value, StridedLayout]) -> Pool | None:
     values = (*node.operands, *node.outputs)
     suits = (
         node.outputs[0].dtype in (dtypes.float32, dtypes.float64)
-        and math.prod(node.parameters["window"]) <= MOST_PLACES
+        and math.prod(node.parameters["window"]) <= MAX_WINDOW_POSITIONS
         and all(layouts[v].root.shape for v in node.operands)
         and not any(0 in v.shape for v in values)
     )
@@ -71,10 +71,10 @@ class Pool:
     in_place: Collection[Value] = ()
 
     def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout]) -> None:
-        found = [layouts[v] for v in node.operands]
-        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in found]
+        operands = [layouts[v] for v in node.operands]
+        self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in operands]
         (self.output,) = node.outputs
-        self.roots = [*(p.root for p in found), self.output]
+        self.roots = [*(p.root for p in operands), self.output]
         # The memory order of the axes of the result.
         order = node.parameters.get("order", tuple(range(len(self.output.shape))))
         dense = contiguous(self.output.shape)
@@ -83,42 +83,44 @@ class Pool:
             for memory_strides in (self.output.shape, dense)
         )
         arrays = [Strided(self.output.dtype, strides)]
-        arrays += [Strided(v.dtype, p.strides) for v, p in zip(node.operands, found, strict=True)]
-        self.passes, self.between = _PASSES[node.op](node, shape, arrays)
+        arrays += [
+            Strided(v.dtype, p.strides) for v, p in zip(node.operands, operands, strict=True)
+        ]
+        self.passes, self.intermediates = _PASSES[node.op](node, shape, arrays)
 
     def __call__(self, values: Values) -> None:
-        made = memory.empty(self.output.shape, TO_NUMPY[self.output.dtype])
-        bases = [address(made), *(address(values[root]) + at for root, at in self.inputs)]
-        between = [memory.empty(shape, TO_NUMPY[dtype]) for shape, dtype in self.between]
-        bases += map(address, between)
+        result = memory.empty(self.output.shape, TO_NUMPY[self.output.dtype])
+        bases = [address(result), *(address(values[root]) + at for root, at in self.inputs)]
+        arrays = [memory.empty(shape, TO_NUMPY[dtype]) for shape, dtype in self.intermediates]
+        bases += map(address, arrays)
         for run in self.passes:
             run(bases)
-        values[self.output] = made
+        values[self.output] = result
 
 
 class Pass:
     """A pass over boxes, with a kernel for each. It writes ``arrays[out]``. Each element depends on
-    those at its own position in ``arrays[i]``, i in ``own``, and on those at the window positions
-    in ``arrays[i]``, i in ``met``."""
+    the same element of ``arrays[i]``, i in ``own``, and on those at the window positions of
+    ``arrays[i]``, i in ``windowed``."""
 
     def __init__(
         self,
-        found: list[Box],
+        boxes: list[Box],
         lead: Shape,
         arrays: Sequence[Strided],
         out: int,
         own: Sequence[int],
-        met: Sequence[int],
-        fold: window_reductions.Fold,
+        windowed: Sequence[int],
+        reduction: window_reductions.Reduction,
     ) -> None:
         from fl_jit.kernels.codegen.kernel import Kernel
 
         self.calls = []
-        for box in found:
+        for box in boxes:
             read = [(i, box.start, box.step) for i in own]
-            read += [(i, other, box.pace) for other in box.others for i in met]
+            read += [(i, start, box.other_step) for start in box.other_starts for i in windowed]
             operands = [*read, (out, box.start, box.step)]
-            strides = [arrays[i].paced(pace) for i, _, pace in operands]
+            strides = [arrays[i].with_step(step) for i, _, step in operands]
             space, strides = _in_order((*lead, *box.extent), strides, arrays[out].strides)
             sizes, row_axes, strides = join_axes(space, 0, strides)
             build = Builder(len(sizes), row_axes)
@@ -126,18 +128,18 @@ class Pass:
                 build.input(arrays[i].dtype, letters(s, sizes, row_axes))
                 for (i, _, _), s in zip(read, strides)
             ]
-            here, there = inputs[: len(own)], inputs[len(own) :]
-            each = [there[k : k + len(met)] for k in range(0, len(there), max(len(met), 1))]
-            value, numbers = fold(build, here, each, box)
+            own_inputs, others, count = inputs[: len(own)], inputs[len(own) :], len(windowed)
+            by_position = [others[k : k + count] for k in range(0, len(others), max(count, 1))]
+            value, scalars = reduction(build, own_inputs, by_position, box)
             last = "c" if strides[-1][-1] == 1 else "s"
             build.output(value, "s" * (len(sizes) - 1) + last)
             launch = Kernel.of(build.program()).bind(sizes, strides)
             offsets = [(i, arrays[i].offset(start)) for i, start, _ in operands]
-            self.calls.append((launch, offsets, numbers))
+            self.calls.append((launch, offsets, scalars))
 
     def __call__(self, bases: Sequence[int]) -> None:
-        for launch, offsets, numbers in self.calls:
-            launch([bases[i] + offset for i, offset in offsets], numbers)
+        for launch, offsets, scalars in self.calls:
+            launch([bases[i] + offset for i, offset in offsets], scalars)
 
 
 def _in_order(
@@ -145,8 +147,8 @@ def _in_order(
 ) -> tuple[Shape, list[Shape]]:
     # The axes in the memory order of the array that is written.
     order = _order(memory_strides)
-    moved = [tuple(s[axis] for axis in order) for s in strides]
-    return tuple(space[axis] for axis in order), moved
+    permuted = [tuple(s[axis] for axis in order) for s in strides]
+    return tuple(space[axis] for axis in order), permuted
 
 
 def _order(strides: Shape) -> list[int]:
@@ -157,8 +159,8 @@ Passes: TypeAlias = tuple[list[Pass], list[tuple[Shape, DType]]]
 
 
 def _windows(node: Node, image: Shape, pooled: Shape) -> Windows:
-    given = node.parameters
-    return Windows(image, pooled, given["window"], given["stride"], given["padding"])
+    window, stride, padding = (node.parameters[key] for key in ("window", "stride", "padding"))
+    return Windows(image, pooled, window, stride, padding)
 
 
 def _inside(node: Node) -> bool:
@@ -167,57 +169,65 @@ def _inside(node: Node) -> bool:
 
 
 def _forward(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
-    found = _windows(node, node.operands[0].shape, shape)
+    windows = _windows(node, node.operands[0].shape, shape)
     dtype = arrays[0].dtype
-    fold = (
+    reduction = (
         window_reductions.maximum(dtype)
         if node.op == "max_pool"
         else window_reductions.mean(dtype, _inside(node))
     )
-    return [Pass(found.of_pooled(), shape[:2], arrays, 0, (), (1,), fold)], []
+    return [Pass(windows.of_pooled(), shape[:2], arrays, 0, (), (1,), reduction)], []
 
 
 def _max_gradient(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
     pooled, dtype = node.operands[0].shape, arrays[0].dtype
-    found = _windows(node, shape, pooled)
+    windows = _windows(node, shape, pooled)
     arrays = [*arrays, Strided(dtypes.int8, _like(pooled, arrays[1]))]
     return [
         Pass(
-            found.of_pooled(),
+            windows.of_pooled(),
             shape[:2],
             arrays,
             3,
             (),
             (2,),
-            window_reductions.place_of_maximum(dtype),
+            window_reductions.argmax(dtype),
         ),
         Pass(
-            found.of_image(),
+            windows.of_image(),
             shape[:2],
             arrays,
             0,
             (),
             (1, 3),
-            window_reductions.sum_of_chosen(dtype),
+            window_reductions.sum_where_argmax(dtype),
         ),
     ], [(pooled, dtypes.int8)]
 
 
 def _avg_gradient(node: Node, shape: Shape, arrays: list[Strided]) -> Passes:
     pooled, dtype = node.operands[0].shape, arrays[0].dtype
-    found = _windows(node, shape, pooled)
+    windows = _windows(node, shape, pooled)
     arrays = [*arrays, Strided(dtype, _like(pooled, arrays[1]))]
     return [
         Pass(
-            found.of_pooled(),
+            windows.of_pooled(),
             shape[:2],
             arrays,
             2,
             (1,),
             (),
-            window_reductions.share(dtype, _inside(node)),
+            window_reductions.mean_gradient(dtype, _inside(node)),
         ),
-        Pass(found.of_image(), shape[:2], arrays, 0, (), (2,), window_reductions.total(dtype)),
+        Pass(
+            windows.of_image(),
+            shape[:2],
+            arrays,
+            0,
+            (),
+            (2,),
+            window_reductions.sum_over_windows(dtype),
+        ),
     ], [(pooled, dtype)]
 
 

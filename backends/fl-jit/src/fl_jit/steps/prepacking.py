@@ -37,7 +37,7 @@ class PrepackStep:
         self.layout, self.transposed = packed, transposed
         self._last: Callable[[], Any] = lambda: None
         self._runs = 0  # with the same array
-        self._until = profitability.RUNS_UNTIL_KEPT
+        self._until = profitability.RUNS_UNTIL_PREPACKED
         self._unpaid = 0  # runs until the cost is recovered
 
     def __call__(self, leaf: Any) -> Any:
@@ -67,7 +67,7 @@ class PrepackStep:
         unpack = library.find(Reorder(self.layout, plain))
         if pack is None or unpack is None:
             return array
-        self._unpaid = profitability.RUNS_UNTIL_KEPT
+        self._unpaid = profitability.RUNS_UNTIL_PREPACKED
         packed = PrepackedArray(array, self.layout, self.transposed, pack, unpack)
         prepack(leaf, array, packed)
         return packed
@@ -92,7 +92,7 @@ def prepack_steps(
 
     def reads_packed(node: Node) -> bool:
         supported = is_builtin(node) and _descriptor(node, layouts) is not None
-        return supported and profitability.pays_kept(node)
+        return supported and profitability.prepacking_pays(node)
 
     weights = prepackable_weights(graph, layouts, results, reads_packed)
     steps: dict[Value, PrepackStep] = {}

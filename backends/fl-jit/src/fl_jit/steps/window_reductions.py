@@ -11,99 +11,100 @@ from fl_jit.steps.windows import Box
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 
-#: Arguments: a builder, values at the same position, values at each window position of the box.
-#: Results: the value to write, and the scalar arguments of the kernel.
-Folded: TypeAlias = tuple[int, list[float]]
-Fold: TypeAlias = Callable[[Builder, list[int], list[list[int]], Box], Folded]
+#: The value to write, and the scalar arguments of the kernel.
+Reduced: TypeAlias = tuple[int, list[float]]
+#: Arguments: a builder, the values of the same element, those at each window position of the box,
+#: and the box.
+Reduction: TypeAlias = Callable[[Builder, list[int], list[list[int]], Box], Reduced]
 
 
-def maximum(dtype: DType) -> Fold:
+def maximum(dtype: DType) -> Reduction:
     """The maximum over the window; NaN where any element is."""
 
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        (found,), *others = met
+    def reduce(b: Builder, own: list[int], windowed: list[list[int]], box: Box) -> Reduced:
+        (result,), *others = windowed
         for (x,) in others:
-            found = b("maximum", found, x)
-        return found, []
+            result = b("maximum", result, x)
+        return result, []
 
-    return fold
+    return reduce
 
 
-def _added(b: Builder, dtype: DType, values: Sequence[int], whole: int) -> int:
+def _sum(b: Builder, dtype: DType, values: Sequence[int], interior_count: int) -> int:
     # Zeros of padding count: they make 0.0 of -0.0.
     zero = b.constant(0.0, dtype)
     if not values:
         return zero
-    found = values[0]
+    result = values[0]
     for x in values[1:]:
-        found = b("add", found, x)
-    return found if len(values) == whole else b("add", found, zero)
+        result = b("add", result, x)
+    return result if len(values) == interior_count else b("add", result, zero)
 
 
-def mean(dtype: DType, inside: bool) -> Fold:
+def mean(dtype: DType, inside: bool) -> Reduction:
     """The mean over the window: over all its positions, or over those ``inside`` the image."""
 
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        total = _added(b, dtype, [x for (x,) in met], box.whole)
-        count = len(box.places) if inside else box.whole
+    def reduce(b: Builder, own: list[int], windowed: list[list[int]], box: Box) -> Reduced:
+        total = _sum(b, dtype, [x for (x,) in windowed], box.interior_count)
+        count = len(box.positions) if inside else box.interior_count
         return b("divide", total, b.scalar(dtype)), [count]
 
-    return fold
+    return reduce
 
 
-def place_of_maximum(dtype: DType) -> Fold:
+def argmax(dtype: DType) -> Reduction:
     """The position of the first maximum. -1 where the maximum is NaN, or where padding comes first
     and is as low."""
 
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        (found,), *others = met
-        place = b.scalar(dtypes.int8)
+    def reduce(b: Builder, own: list[int], windowed: list[list[int]], box: Box) -> Reduced:
+        (largest,), *others = windowed
+        position = b.scalar(dtypes.int8)
         for (x,) in others:
-            place = b("where", b("less", found, x), b.scalar(dtypes.int8), place)
-            found = b("maximum", found, x)
-        if box.places[0]:
-            counts = b("less", b.constant(-math.inf, dtype), found)
+            position = b("where", b("less", largest, x), b.scalar(dtypes.int8), position)
+            largest = b("maximum", largest, x)
+        if box.positions[0]:
+            counts = b("less", b.constant(-math.inf, dtype), largest)
         else:
-            counts = b("equal", found, found)
-        return b("where", counts, place, b.constant(-1, dtypes.int8)), list(box.places)
+            counts = b("equal", largest, largest)
+        return b("where", counts, position, b.constant(-1, dtypes.int8)), list(box.positions)
 
-    return fold
+    return reduce
 
 
-def sum_of_chosen(dtype: DType) -> Fold:
+def sum_where_argmax(dtype: DType) -> Reduction:
     """The sum of the gradients of those windows whose maximum is this element."""
 
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
+    def reduce(b: Builder, own: list[int], windowed: list[list[int]], box: Box) -> Reduced:
         zero = b.constant(0.0, dtype)
-        given = [
-            b("where", b("equal", place, b.scalar(dtypes.int8)), gradient, zero)
-            for gradient, place in met
+        gradients = [
+            b("where", b("equal", position, b.scalar(dtypes.int8)), gradient, zero)
+            for gradient, position in windowed
         ]
-        return _added(b, dtype, given, box.whole), list(box.places)
+        return _sum(b, dtype, gradients, box.interior_count), list(box.positions)
 
-    return fold
+    return reduce
 
 
-def share(dtype: DType, inside: bool) -> Fold:
+def mean_gradient(dtype: DType, inside: bool) -> Reduction:
     """The share of each window element in the gradient. There are two divisions, as in the
     composition: by all positions, and by the fraction that counts, if only those ``inside`` the
     image do."""
 
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
+    def reduce(b: Builder, own: list[int], windowed: list[list[int]], box: Box) -> Reduced:
         whole = b.scalar(dtype)
-        found = b("divide", own[0], whole)
+        quotient = b("divide", own[0], whole)
         if not inside:
-            return found, [box.whole]
+            return quotient, [box.interior_count]
         part = b("divide", b.scalar(dtype), whole)
-        return b("divide", found, part), [box.whole, len(box.places)]
+        return b("divide", quotient, part), [box.interior_count, len(box.positions)]
 
-    return fold
+    return reduce
 
 
-def total(dtype: DType) -> Fold:
+def sum_over_windows(dtype: DType) -> Reduction:
     """The sum over the windows of an element."""
 
-    def fold(b: Builder, own: list[int], met: list[list[int]], box: Box) -> Folded:
-        return _added(b, dtype, [x for (x,) in met], box.whole), []
+    def reduce(b: Builder, own: list[int], windowed: list[list[int]], box: Box) -> Reduced:
+        return _sum(b, dtype, [x for (x,) in windowed], box.interior_count), []
 
-    return fold
+    return reduce

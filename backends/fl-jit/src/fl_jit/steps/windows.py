@@ -18,30 +18,35 @@ from fl_tensor.graph.strides import Shape, contiguous
 
 
 class Run(NamedTuple):
-    """``extent`` elements ``start``, ``start + step``, ... along one axis. The first one meets the
-    elements ``others`` of the other array, at the window positions ``places``. Those of the next
-    are ``pace`` further. Away from the edges there would be ``whole`` of them."""
+    """Elements of one axis of an array that meet the other array at the same window positions.
+
+    start, step, extent   the elements ``start``, ``start + step``, ...: ``extent`` of them
+    positions             the window positions
+    other_starts          the element of the other array that the first one meets at each position
+    other_step            the distance of those that the next one meets
+    interior_count        the number of positions away from the edges
+    """
 
     start: int
     step: int
     extent: int
-    places: Shape
-    others: Shape
-    pace: int
-    whole: int
+    positions: Shape
+    other_starts: Shape
+    other_step: int
+    interior_count: int
 
 
 class Box(NamedTuple):
-    """A ``Run`` along all axes: ``places[i]`` is the number of a window position in C order, and
-    ``others[i]`` the element of the other array there."""
+    """A ``Run`` along all axes: ``positions[i]`` is the number of a window position in C order, and
+    ``other_starts[i]`` the element of the other array there."""
 
     start: Shape
     step: Shape
     extent: Shape
-    places: Shape
-    others: tuple[Shape, ...]
-    pace: Shape
-    whole: int
+    positions: Shape
+    other_starts: tuple[Shape, ...]
+    other_step: Shape
+    interior_count: int
 
 
 class Windows(NamedTuple):
@@ -66,26 +71,27 @@ class Windows(NamedTuple):
         lows = [low for low, _ in self.padding]
         axes = zip(self.image[2:], self.window, self.stride, lows, self.pooled[2:], strict=True)
         weights = contiguous(self.window)
-        found = []
+        boxes = []
         for runs in itertools.product(*(along(*axis) for axis in axes)):
-            start, step, extent, places, others, pace, whole = zip(*runs, strict=True)
-            met = tuple(itertools.product(*others))
+            start, step, extent, positions, others, other_step, counts = zip(*runs, strict=True)
             numbers = tuple(
-                sum(k * weight for k, weight in zip(place, weights, strict=True))
-                for place in itertools.product(*places)
+                sum(k * weight for k, weight in zip(position, weights, strict=True))
+                for position in itertools.product(*positions)
             )
-            found.append(Box(start, step, extent, numbers, met, pace, math.prod(whole)))
-        return found
+            other_starts = tuple(itertools.product(*others))
+            count = math.prod(counts)
+            boxes.append(Box(start, step, extent, numbers, other_starts, other_step, count))
+        return boxes
 
 
 def _of_windows(size: int, window: int, stride: int, low: int, count: int) -> list[Run]:
-    met = [
+    positions_of = [
         (o, tuple(k for k in range(window) if 0 <= o * stride - low + k < size))
         for o in range(count)
     ]
     return [
-        Run(o, 1, n, places, tuple(o * stride - low + k for k in places), stride, window)
-        for o, n, places in _alike(met)
+        Run(o, 1, n, positions, tuple(o * stride - low + k for k in positions), stride, window)
+        for o, n, positions in _grouped(positions_of)
     ]
 
 
@@ -93,19 +99,18 @@ def _of_elements(size: int, window: int, stride: int, low: int, count: int) -> l
     runs = []
     for first in range(min(stride, size)):
         phase = range((first + low) % stride, window, stride)  # their possible positions
-        met = [
+        positions_of = [
             (i, tuple(k for k in phase if 0 <= i + low - k < count * stride))
             for i in range(first, size, stride)
         ]
-        runs += [
-            Run(i, stride, n, places, tuple((i + low - k) // stride for k in places), 1, len(phase))
-            for i, n, places in _alike(met)
-        ]
+        for i, n, positions in _grouped(positions_of):
+            windows = tuple((i + low - k) // stride for k in positions)
+            runs.append(Run(i, stride, n, positions, windows, 1, len(phase)))
     return runs
 
 
-def _alike(met: list[tuple[int, Shape]]) -> Iterator[tuple[int, int, Shape]]:
-    # (first, count, places) of neighbours at the same positions.
-    for places, group in itertools.groupby(met, key=lambda pair: pair[1]):
+def _grouped(positions_of: list[tuple[int, Shape]]) -> Iterator[tuple[int, int, Shape]]:
+    # (first, count, positions) of neighbours at the same positions.
+    for positions, group in itertools.groupby(positions_of, key=lambda pair: pair[1]):
         numbers = [number for number, _ in group]
-        yield numbers[0], len(numbers), places
+        yield numbers[0], len(numbers), positions

@@ -121,8 +121,8 @@ class Strided(Operand):
 
     def gaps_are_intact(self) -> bool:
         """Whether nothing between the elements was written."""
-        kept = self._bits.copy()
+        saved = self._bits.copy()
         self._bits[...] = ~self._bits.dtype.type(0)
         intact = bool((self.bytes == PATTERN).all())
-        self._bits[...] = kept
+        self._bits[...] = saved
         return intact

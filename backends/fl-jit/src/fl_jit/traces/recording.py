@@ -34,7 +34,7 @@ class Recording:
     of the call that begins the next period: there the trace ends
     """
 
-    __slots__ = ("_hash", "calls", "ends_before", "latest")
+    __slots__ = ("_hash", "calls", "ends_before", "latest", "operations")
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.calls = tuple(calls)
@@ -42,6 +42,8 @@ class Recording:
         self.latest: Any = None
         self.ends_before: Any = None
         self._hash = hash(self.calls)
+        #: Equal for recordings of the same operations on other shapes.
+        self.operations = hash(tuple([(op, operands) for op, operands, *_ in self.calls]))
 
     def __hash__(self) -> int:
         return self._hash

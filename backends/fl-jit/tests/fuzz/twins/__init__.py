@@ -1,4 +1,4 @@
-"""Random programs that two backends run: ``numpy`` at once, ``jit`` put off and in kernels.
+"""Random programs that two backends run: ``numpy`` at once, ``jit`` deferred and in kernels.
 
 program.py   a program is lines of Python; running it, and printing it as a script
 runtime.py   the helpers that its lines call

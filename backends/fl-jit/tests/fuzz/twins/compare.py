@@ -31,12 +31,12 @@ def compare(found: Any, wanted: Any, noisy: list[Any]) -> Verdict:
         return Verdict("unstable")
     if allowed == 0.0:
         same = same_bits(found, wanted, noisy)
-        return Verdict("equal") if same.all() else shown(found, wanted, ~same, "bit for bit")
+        return Verdict("equal") if same.all() else difference(found, wanted, ~same, "bit for bit")
     a, b = wide(found), wide(wanted)
     with np.errstate(all="ignore"):
         off = ~((a == b) | (np.abs(a - b) <= allowed) | (np.isnan(a) & np.isnan(b)))
     if off.any():
-        return shown(found, wanted, off, f"within {allowed:.3g}")
+        return difference(found, wanted, off, f"within {allowed:.3g}")
     return Verdict("close")
 
 
@@ -85,7 +85,7 @@ def different(found: Any, wanted: Any) -> Verdict:
     return Verdict("different", f"jit: {found}\nnumpy: {wanted}")
 
 
-def shown(found: Any, wanted: Any, off: Any, how: str) -> Verdict:
+def difference(found: Any, wanted: Any, off: Any, how: str) -> Verdict:
     places = np.argwhere(off)[:4].tolist()
     lines = [f"{off.sum()} of {off.size} elements of {wanted.dtype}{wanted.shape} differ ({how})"]
     lines += [f"  at {p}: jit {found[tuple(p)]!r}, numpy {wanted[tuple(p)]!r}" for p in places]

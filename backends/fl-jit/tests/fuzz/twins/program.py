@@ -21,7 +21,7 @@ NAMES = ("array", "indices", "refused", "look", "variable")
 @dataclass
 class Program:
     """``outputs`` are names of values, or expressions, that are compared at the end; ``smallest``
-    is from how many elements on ``jit`` puts operations off, ``sightings`` when it makes a plan,
+    is from how many elements on ``jit`` defers operations, ``compile_after`` when it makes a plan,
     ``background`` whether it goes on meanwhile."""
 
     lines: list[str] = field(default_factory=list)

@@ -139,16 +139,16 @@ def test_code_that_llvm_rejects_is_in_the_error():
         compile.compiled("define void @f() { ret i32 0 }", target.host())
 
 
-def numbers(asked):
+def numbers(requested):
     """What functions that return a number each return, and the modules that were compiled."""
     compiled = []
 
     def assembly(names):
         compiled.append(names)
-        lines = (f"define i64 @{name}() {{ ret i64 {asked[name]} }}" for name in names)
+        lines = (f"define i64 @{name}() {{ ret i64 {requested[name]} }}" for name in names)
         return "\n".join([f'target triple = "{target.triple()}"', *lines])
 
-    about = {name: f"returns {number}" for name, number in asked.items()}
+    about = {name: f"returns {number}" for name, number in requested.items()}
     found = compile.addresses(about, assembly, target.host())
     return {name: ctypes.CFUNCTYPE(ctypes.c_int64)(at)() for name, at in found.items()}, compiled
 

@@ -103,7 +103,7 @@ def test_what_several_passes_give_is_added_to_a_table():
     np.testing.assert_allclose(table, want, rtol=1e-5)
 
 
-def test_stride_and_size_of_that_axis_are_asked_for():
+def test_stride_and_size_of_that_axis_are_requested():
     b = Builder(1)
     b.output(b.gather(b.input(int64, "c"), float32, "s"), "c")
     with pytest.raises(ProgramError, match=r"operand 1: .* walked by an index: 3 numbers"):

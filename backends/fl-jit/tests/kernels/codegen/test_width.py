@@ -28,18 +28,18 @@ def program():
     return b.program()
 
 
-def info(wish):
+def info(width):
     """What `fl-jit info` says about the processor."""
     program = "import json; from fl_jit.cli import info; print(json.dumps(info.collect()))"
-    env = {**os.environ, "FL_VECTOR_BITS": wish}
+    env = {**os.environ, "FL_VECTOR_BITS": width}
     command = [sys.executable, "-c", program]
     found = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     return json.loads(found.stdout)["processor"]
 
 
-@pytest.mark.parametrize("wish", WIDTHS)
-def test_info_shows_the_width_that_is_asked_for(wish):
-    assert info(wish) == {"name": target.processor().cpu, "vector_bits": int(wish)}
+@pytest.mark.parametrize("width", WIDTHS)
+def test_info_shows_the_width_that_is_requested(width):
+    assert info(width) == {"name": target.processor().cpu, "vector_bits": int(width)}
 
 
 def test_generic_is_any_processor_of_the_kind():
@@ -48,10 +48,10 @@ def test_generic_is_any_processor_of_the_kind():
     assert found["name"] == target.generic().cpu != target.processor().cpu
 
 
-@pytest.mark.parametrize("wish", ["64", "1024", "avx2", "0"])
-def test_what_there_is_not_is_an_error(wish):
+@pytest.mark.parametrize("width", ["64", "1024", "avx2", "0"])
+def test_what_there_is_not_is_an_error(width):
     with pytest.raises(ft.ArgumentError, match=r"\[FL_VECTOR_BITS\] .*expected 128.* or generic"):
-        target.chosen(wish, target.processor())
+        target.chosen(width, target.processor())
 
 
 def test_wider_than_the_processor_is_an_error():
@@ -64,8 +64,8 @@ def test_wider_than_the_processor_is_an_error():
 def test_every_width_has_a_file_and_a_kernel_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("FL_CACHE_DIR", str(tmp_path))
     x = np.random.default_rng(1).standard_normal((5, 77)).astype(np.float32)
-    for number, wish in enumerate([*WIDTHS, "generic"], 1):
-        machine = target.chosen(wish, target.processor())
+    for number, width in enumerate([*WIDTHS, "generic"], 1):
+        machine = target.chosen(width, target.processor())
         e, total = run(program(), [x], x.shape, kernel=Kernel(program(), machine))
         np.testing.assert_allclose(e, np.exp(x), rtol=2e-7)
         np.testing.assert_allclose(total[:, 0], x.sum(1, dtype=float), atol=1e-5)

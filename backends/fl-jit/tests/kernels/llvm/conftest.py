@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="module")
-def provider():
+def library():
     from checked_kernel import CheckedKernels  # takes llvmlite
 
     return CheckedKernels()

@@ -17,16 +17,16 @@ def lay(array):
     return Layout(dtype(array.dtype.name), array.shape, strides)
 
 
-def run(provider, descriptor, *arrays):
-    kernel = provider.find(descriptor)
-    assert kernel is not None, provider.why_not(descriptor)
+def run(library, descriptor, *arrays):
+    kernel = library.find(descriptor)
+    assert kernel is not None, library.why_not(descriptor)
     kernel(*(array.ctypes.data for array in arrays))
     return kernel
 
 
-def check(provider, x, y, out, accumulate=False, tolerance=None):
+def check(library, x, y, out, accumulate=False, tolerance=None):
     expected = x.astype(float) @ y.astype(float) + (out.astype(float) if accumulate else 0)
-    run(provider, Matmul(lay(x), lay(y), lay(out), accumulate=accumulate), x, y, out)
+    run(library, Matmul(lay(x), lay(y), lay(out), accumulate=accumulate), x, y, out)
     error = np.abs(out - expected).max(initial=0) / max(np.abs(expected).max(initial=0), 1e-30)
     assert error <= (tolerance or TOLERANCE[out.dtype.name])
 

@@ -250,7 +250,7 @@ def test_pixels_that_are_far_apart_are_copied(processor, layout, monkeypatch):
     assert lies(256, 64) == (False, True)
     assert lies(512, 64) == (False, False)  # a copy of the gradient for many tiles
     processor(l1=32 << 10, l2=2 << 20, l3=4 << 20)
-    assert lies(64, 256) == (True, True)  # which is asked for while another strip is computed
+    assert lies(64, 256) == (True, True)  # which is prefetched while another input tile is computed
     assert lies(256, 64) == (True, True)
     assert lies(512, 64) == (False, False)
 
@@ -264,7 +264,7 @@ def lines_of(array):
     return set(range(low // LINE, (high - 1) // LINE + 1))
 
 
-def test_the_next_strip_is_asked_for_while_one_is_computed(layout):
+def test_the_next_input_tile_is_prefetched_while_one_is_computed(layout):
     posed = pose(Case(2, 20, 40, (80, 80), (3, 3), (2, 2), padding=SAME), layout)
     axes = weights_axes.axes_of(posed.descriptor)
     made = weights_plan.plan(posed.descriptor, axes)
@@ -277,7 +277,7 @@ def test_the_next_strip_is_asked_for_while_one_is_computed(layout):
     noted = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 12)(note)
     place = ctypes.cast(noted, ctypes.c_void_p).value
 
-    def maker(kernel, machine):
+    def factory(kernel, machine):
         words = ", ".join(f"i64 %w{i}" for i in range(12))
         call = f"%note = inttoptr i64 {place} to ptr call void %note({words}) ret void"
         return f'target triple = "{target.triple()}" define void @micro({words}) {{ {call} }}'
@@ -285,7 +285,7 @@ def test_the_next_strip_is_asked_for_while_one_is_computed(layout):
     before = threads.get_num_threads()
     threads.set_num_threads(1)
     try:
-        with microkernel_registry.register(maker):
+        with microkernel_registry.register(factory):
             posed()
     finally:
         threads.set_num_threads(before)
@@ -299,27 +299,27 @@ def test_the_next_strip_is_asked_for_while_one_is_computed(layout):
         seen = slice(max(2 * starts[2] - 1, 0), 2 * (min(ends[2], axes[2].size) - 1) + 2)
         wanted = lines_of(posed.x[n, :, seen]) | lines_of(posed.gradient[n, :, row])
         if input_tile:
-            asked = calls[(input_tile - 1) * count : input_tile * count]
-            assert wanted <= {line for call in asked for line in call}
+            prefetched = calls[(input_tile - 1) * count : input_tile * count]
+            assert wanted <= {line for call in prefetched for line in call}
             # Nothing else but what the last call of each round has left.
-            assert all(wanted & {call[0]} for call in asked)
+            assert all(wanted & {call[0]} for call in prefetched)
 
 
 @pytest.mark.parametrize(
-    ("case", "images", "is_asked_for"),
+    ("case", "images", "is_prefetched"),
     [
         (Case(4, 64, 64, (40, 40), (3, 3), padding=SAME), "last", True),
         (Case(4, 64, 64, (40, 40), (1, 1)), "last", True),
         (Case(4, 64, 64, (40, 40), (1, 1), (2, 2)), "last", False),  # half of x is not seen
         (Case(4, 64, 64, (40, 40), (3, 3), padding=SAME), "first", False),  # in many pieces
-        (Case(1, 64, 64, (7, 7), (3, 3), padding=SAME), "last", False),  # one strip
+        (Case(1, 64, 64, (7, 7), (3, 3), padding=SAME), "last", False),  # one input tile
         (Case(2, 1000, 1000, (40, 40), (1, 1)), "last", False),  # too much for the cache
     ],
 )
-def test_what_is_asked_for(case, images, is_asked_for, layout, processor):
+def test_what_is_prefetched(case, images, is_prefetched, layout, processor):
     processor(l1=32 << 10, l2=1 << 20, l3=4 << 20)
     descriptor = pose(case, layout, images=IMAGES[images]).descriptor
-    assert weights_plan.plan(descriptor, weights_axes.axes_of(descriptor)).prefetch == is_asked_for
+    assert weights_plan.plan(descriptor, weights_axes.axes_of(descriptor)).prefetch == is_prefetched
 
 
 def test_pixels_without_a_neighbourhood_are_one_long_axis(layout):

@@ -184,8 +184,8 @@ def test_threads_change_no_bit(run, layout, normal, unset, pack, name):
             out, data = unset(*out_shape, order="last"), unset(*x_shape, order="last")
             run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
             run(ConvDataGrad(layout(g), layout(w), layout(data), *case.options), g, w, data)
-            asked = any_layout(float32, w_shape)
-            once = Convolution(layout(x), asked, layout(out), *case.options)
+            requested = any_layout(float32, w_shape)
+            once = Convolution(layout(x), requested, layout(out), *case.options)
             packed = convolution.prepare(once).operands[1]
             again = unset(*out_shape, order="last")
             run(once._replace(w=packed), x, pack(layout(w), w, packed), again)
@@ -205,11 +205,11 @@ def test_what_padding_leaves_of_tiles_is_as_long_as_other_tiles(layout, normal, 
     x, w, out = (normal(*shape, order="last") for shape in case.shapes)
     rows, addresses = set(), microkernel_registry.addresses
 
-    def asked(kernels):
+    def requested(kernels):
         rows.update(kernel.tile.rows for kernel in kernels)
         return addresses(kernels)
 
-    monkeypatch.setattr(microkernel_registry, "addresses", asked)
+    monkeypatch.setattr(microkernel_registry, "addresses", requested)
     convolution.prepare(Convolution(layout(x), layout(w), layout(out), *case.options))
     assert rows == {most - 1, most}
 
@@ -272,7 +272,7 @@ IMAGES = Case(8, 64, 64, (56, 56), (1, 1))
     (IMAGES._replace(stride=(2, 2)), False),  # what is behind a tile is not what comes next
     (IMAGES._replace(channels=1024, size=(14, 14)), False),  # read from a copy
 ])  # fmt: skip
-def test_pixels_from_far_away_are_asked_for_while_those_before_are_summed(
+def test_pixels_from_far_away_are_prefetched_while_those_before_are_summed(
     case, prefetches, processor
 ):
     processor(l1=48 << 10, l2=2 << 20, l3=0)
@@ -285,12 +285,14 @@ def test_pixels_from_far_away_are_asked_for_while_those_before_are_summed(
     Case(2, 40, 70, (9, 8), (3, 3), padding=SAME),
     Case(2, 80, 72, (9, 8), (3, 3), padding=SAME, groups=2),
 ], ids=str)  # fmt: skip
-def test_what_is_asked_for_need_not_exist(processor, case, run, layout, normal, unset, monkeypatch):
+def test_what_is_prefetched_need_not_exist(
+    processor, case, run, layout, normal, unset, monkeypatch
+):
     processor(l1=48 << 10, l2=1 << 10, l3=0)
-    asked, addresses = set(), microkernel_registry.addresses
+    prefetched, addresses = set(), microkernel_registry.addresses
 
     def seen(kernels):
-        asked.update(kernel.prefetch for kernel in kernels)
+        prefetched.update(kernel.prefetch for kernel in kernels)
         return addresses(kernels)
 
     monkeypatch.setattr(microkernel_registry, "addresses", seen)
@@ -300,7 +302,7 @@ def test_what_is_asked_for_need_not_exist(processor, case, run, layout, normal, 
     out, data = unset(*out_shape, order="last"), unset(*x_shape, order="last")
     run(Convolution(layout(x), layout(w), layout(out), *case.options), x, w, out)
     run(ConvDataGrad(layout(g), layout(w), layout(data), *case.options), g, w, data)
-    assert asked == {True}
+    assert prefetched == {True}
     close(out, exact(case, x, w))
     close(data, exact_data(case, g, w))
 
@@ -347,9 +349,9 @@ def test_weights_are_packed_once(layout, normal, unset, pack, name, order):
     w = normal(*w_shape, order=order or "C")
     x, g = normal(*x_shape, order="last"), normal(*out_shape, order="last")
     out, data = unset(*out_shape, order="last"), unset(*x_shape, order="last")
-    asked = any_layout(float32, w_shape)
-    forward = Convolution(layout(x), asked, layout(out), *case.options)
-    backward = ConvDataGrad(layout(g), asked, layout(data), *case.options)
+    requested = any_layout(float32, w_shape)
+    forward = Convolution(layout(x), requested, layout(out), *case.options)
+    backward = ConvDataGrad(layout(g), requested, layout(data), *case.options)
     for descriptor, given, result, expected in (
         (forward, x, out, exact(case, x, w)),
         (backward, g, data, exact_data(case, g, w)),
@@ -369,8 +371,8 @@ def test_weights_are_packed_once(layout, normal, unset, pack, name, order):
 def test_padding_of_packed_weights_is_zero(layout, normal, unset, pack):
     case = CASES["odd sizes"]
     x, w, out = (normal(*shape, order="last") for shape in case.shapes)
-    asked = any_layout(float32, w.shape)
-    descriptor = Convolution(layout(x), asked, layout(out), *case.options)
+    requested = any_layout(float32, w.shape)
+    descriptor = Convolution(layout(x), requested, layout(out), *case.options)
     packed = convolution.prepare(descriptor).operands[1]
     held = pack(layout(w), w, packed).view(np.float32)
     assert held.size > w.size
@@ -380,8 +382,8 @@ def test_padding_of_packed_weights_is_zero(layout, normal, unset, pack):
 def test_weights_packed_for_something_else_are_refused(layout, normal):
     case = CASES["plain"]
     x, w, out = (normal(*shape, order="last") for shape in case.shapes)
-    asked = any_layout(float32, w.shape)
-    forward = Convolution(layout(x), asked, layout(out), *case.options)
+    requested = any_layout(float32, w.shape)
+    forward = Convolution(layout(x), requested, layout(out), *case.options)
     packed = convolution.prepare(forward).operands[1]
     backward = ConvDataGrad(layout(out), packed, layout(x), *case.options)
     with pytest.raises(UnsupportedError, match="packed for something else"):

@@ -123,7 +123,7 @@ def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
 
 @pytest.mark.skipif(not HAS_32_REGISTERS, reason="with 16 it was not measured")
 @pytest.mark.parametrize(
-    ("m", "k", "n", "asked"),
+    ("m", "k", "n", "prefetched"),
     [
         *[(32, 512, 1024, True), (17, 300, 1023, True), (64, 260, 1031, True)],
         *[(16, 512, 1024, False), (65, 512, 1024, False)],  # streamed; worth packing for
@@ -131,12 +131,12 @@ def test_a_second_factor_whose_rows_fight_for_the_caches_is_packed(
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
-    processor, threads, m, k, n, asked, dtype
+def test_the_next_block_of_a_second_factor_in_memory_is_prefetched(
+    processor, threads, m, k, n, prefetched, dtype
 ):
     processor(streaming_bytes=1 << 20)
     rng, item = np.random.default_rng(m), np.dtype(dtype).itemsize
-    k, n = k * 4 // item, n if asked else n * 4 // item
+    k, n = k * 4 // item, n if prefetched else n * 4 // item
     x, y = (rng.standard_normal(shape).astype(dtype) for shape in ((2, m, k), (2, k, n)))
     for third, count in itertools.product((FAR, NEAR), (1, 2)):
         processor(**third)
@@ -147,25 +147,25 @@ def test_the_next_block_of_a_second_factor_in_memory_is_asked_for(
         np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
         run(CheckedKernels(), descriptor._replace(accumulate=True), x, y, out)
         np.testing.assert_allclose(out, 2 * (x @ y), rtol=1e-4, atol=1e-3)
-        assert ("prefetched" in kernel.about) == asked
+        assert ("prefetched" in kernel.about) == prefetched
 
 
 @pytest.mark.parametrize("third", [FAR, NEAR], ids=["far", "near"])
 def test_blocks_for_any_caches_give_the_same_products(processor, threads, third):
     processor(**third)
-    provider, rng = CheckedKernels(), np.random.default_rng(5)
+    library, rng = CheckedKernels(), np.random.default_rng(5)
     for count, (m, k, n) in itertools.product((1, 2), ((290, 771, 1027), (19, 513, 1024))):
         threads(count)
         x = rng.standard_normal((m, k), dtype=np.float32)
         y = rng.standard_normal((k, n), dtype=np.float32)
         out = np.empty((m, n), np.float32)
-        run(provider, Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        run(library, Matmul(lay(x), lay(y), lay(out)), x, y, out)
         np.testing.assert_allclose(out, x.astype(float) @ y, rtol=1e-4, atol=1e-3)
         descriptor = Matmul(lay(x), any_layout(float32, y.shape), lay(out))
-        packed = provider.find(descriptor).operands[1]
+        packed = library.find(descriptor).operands[1]
         room = np.zeros(packed.nbytes // 4, np.float32)
-        run(provider, Reorder(lay(y), packed), y, room)
-        run(provider, descriptor._replace(y=packed), x, room, out)
+        run(library, Reorder(lay(y), packed), y, room)
+        run(library, descriptor._replace(y=packed), x, room, out)
         np.testing.assert_allclose(out, x.astype(float) @ y, rtol=1e-4, atol=1e-3)
 
 
@@ -202,7 +202,7 @@ def test_steps_of_k_that_do_not_stay_in_the_first_cache_are_copied_where_the_thi
 def test_results_too_large_for_caches_are_written_past_them(processor, threads, batch, offset):
     processor(**NEAR)
     processor(streaming_bytes=1)
-    provider, rng = CheckedKernels(), np.random.default_rng(offset)
+    library, rng = CheckedKernels(), np.random.default_rng(offset)
     for count, (m, k, n) in itertools.product((1, 2), ((40, 32, 200), (7, 3, 130), (3, 0, 128))):
         threads(count)
         x = rng.standard_normal((*batch, m, k), dtype=np.float32)
@@ -211,11 +211,11 @@ def test_results_too_large_for_caches_are_written_past_them(processor, threads, 
         begin = -(whole.ctypes.data // 4) % 16 + offset  # of a line of 64 bytes, or not
         whole = whole[begin:][: (*batch, 1)[0] * (m + 1) * 256]
         out = whole.reshape(*batch, m + 1, 256)[..., :m, :n]
-        kernel = run(provider, Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        kernel = run(library, Matmul(lay(x), lay(y), lay(out)), x, y, out)
         assert "past caches" in kernel.about
         np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
         assert np.isnan(whole).sum() == whole.size - out.size, "nothing beside it is written"
-        again = provider.find(Matmul(lay(x), lay(y), lay(out), accumulate=True))
+        again = library.find(Matmul(lay(x), lay(y), lay(out), accumulate=True))
         assert "past caches" not in again.about, "what is there has to be read"
 
 

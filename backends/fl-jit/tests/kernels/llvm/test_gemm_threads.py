@@ -21,7 +21,7 @@ from fl_jit.kernels.llvm.gemm import blocking
     [(1, 300, 250, 300), (5, 90, 60, 70), (1, 20, 400, 2000), (1, 12, 300, 1500)],
     ids=str,
 )
-def test_threads_change_nothing(provider, threads, shape):
+def test_threads_change_nothing(library, threads, shape):
     """Not a bit, whether there are too many of them, or more than items."""
     batch, m, k, n = shape
     rng = np.random.default_rng(7)
@@ -31,7 +31,7 @@ def test_threads_change_nothing(provider, threads, shape):
     for count in (1, 2, 3, 7, 64):
         threads(count)
         out = np.full((batch, m, n), np.nan, np.float32)
-        run(provider, Matmul(lay(x), lay(y), lay(out)), x, y, out)
+        run(library, Matmul(lay(x), lay(y), lay(out)), x, y, out)
         results.append(out)
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
@@ -40,7 +40,7 @@ def test_threads_change_nothing(provider, threads, shape):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("shape", [(700, 900, 130), (3, 400, 300, 40)], ids=str)
-def test_threads_pack_together(provider, threads, shape, order):
+def test_threads_pack_together(library, threads, shape, order):
     """More threads than there are columns for: a factor that several need is packed once."""
     *batch, m, k, n = shape
     rng = np.random.default_rng(10)
@@ -48,28 +48,28 @@ def test_threads_pack_together(provider, threads, shape, order):
     out = np.full((*batch, m, n), np.nan, np.float32)
     y = y if not batch else np.broadcast_to(y, (1, k, n))
     threads(1)
-    check(provider, x, y, out)
+    check(library, x, y, out)
     alone = out.copy()
     for count in (2, 16, 64):
         threads(count)
-        check(provider, x, y, out)
+        check(library, x, y, out)
         np.testing.assert_array_equal(out, alone)
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_factors_of_a_batch_are_packed_each(provider, threads, order):
+def test_factors_of_a_batch_are_packed_each(library, threads, order):
     """There are more threads than matrices, so that several have to do with one."""
     rng = np.random.default_rng(11)
     threads(16)
     x, y = rng.standard_normal((2, 300, 200), dtype=np.float32), matrix(rng, (2, 200, 40), order)
-    check(provider, x, y, np.full((2, 300, 40), np.nan, np.float32))
+    check(library, x, y, np.full((2, 300, 40), np.nan, np.float32))
 
 
-def test_a_kernel_may_be_called_with_fewer_threads_than_it_was_made_for(provider, threads):
+def test_a_kernel_may_be_called_with_fewer_threads_than_it_was_made_for(library, threads):
     rng = np.random.default_rng(12)
     x, y = (rng.standard_normal((400, 400), dtype=np.float32) for _ in range(2))
     threads(8)
-    kernel = provider.find(Matmul(lay(x), lay(y), lay(x)))
+    kernel = library.find(Matmul(lay(x), lay(y), lay(x)))
     for count in (8, 3, 1):
         threads(count)
         out = np.full((400, 400), np.nan, np.float32)
@@ -132,12 +132,12 @@ def test_a_forked_child_computes_alone():
     assert done.stdout.split() == ["True", "0"], done.stderr
 
 
-def test_calls_may_overlap_in_time(provider, threads):
+def test_calls_may_overlap_in_time(library, threads):
     threads(2)
     rng = np.random.default_rng(8)
     x, y = (rng.standard_normal((200, 200), dtype=np.float32) for _ in range(2))
     descriptor = Matmul(lay(x), lay(y), lay(x))
-    kernel = provider.find(descriptor)
+    kernel = library.find(descriptor)
     outs = [np.zeros((200, 200), np.float32) for _ in range(4)]
 
     def work(out):
@@ -160,7 +160,7 @@ from fl_jit.kernels import Matmul, row_major
 from fl_jit.kernels.llvm.library import GeneratedKernels
 from fl_tensor.dtypes import float32
 
-provider, ready, wrong = GeneratedKernels(), threading.Barrier(4), []
+library, ready, wrong = GeneratedKernels(), threading.Barrier(4), []
 rng = np.random.default_rng(0)
 x, y = (rng.standard_normal(s, dtype=np.float32) for s in ((45, 300), (300, 90)))
 
@@ -169,7 +169,7 @@ def compute():
     ready.wait()
     for _ in range(200):
         out = np.empty((45, 90), np.float32)
-        provider.find(problem)(*(a.ctypes.data for a in (x, y, out)))
+        library.find(problem)(*(a.ctypes.data for a in (x, y, out)))
         wrong.append(not np.allclose(out, x @ y, atol=1e-4))
 
 threads = [threading.Thread(target=compute) for _ in range(4)]

@@ -112,12 +112,12 @@ def test_a_result_may_be_written_past_the_caches(dtype):
     check(kernel._replace(masked=True), 9, width(kernel) - 1, flags=STREAM)
 
 
-def test_code_for_results_past_the_caches_is_only_where_it_is_asked_for():
+def test_streaming_stores_are_only_where_they_are_requested():
     kernel = MicroKernel(dtypes.float32, BEST)
-    asked = kernel._replace(streams=True)
-    for each in (kernel, asked, asked._replace(masked=True)):
+    requested = kernel._replace(streams=True)
+    for each in (kernel, requested, requested._replace(masked=True)):
         has = "nontemporal" in microkernel.assembly(each, target.host())
-        assert has == (each == asked)
+        assert has == (each == requested)
 
 
 @pytest.mark.parametrize("a", ["rows", "columns"])
@@ -131,7 +131,7 @@ def test_taps(a):
 
 
 @pytest.mark.parametrize("shape", [BEST, (1, 2)], ids=str)
-def test_looking_ahead_changes_nothing_and_needs_no_memory_there(shape):
+def test_prefetching_changes_nothing_and_needs_no_memory_there(shape):
     kernel = MicroKernel(dtypes.float32, Tile(*shape), "columns", prefetch=True)
     with_more = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 13)
     rng, found = np.random.default_rng(0), []
@@ -149,7 +149,7 @@ def test_looking_ahead_changes_nothing_and_needs_no_memory_there(shape):
     assert found[0] == found[1]
 
 
-def test_looking_ahead_goes_on_by_the_distance():
+def test_prefetching_advances_by_the_distance():
     """Nothing but time tells where a kernel looks, so the code is read."""
     text = microkernel.assembly(MicroKernel(dtypes.float32, BEST, prefetch=True), target.host())
     (distance,) = re.findall(r"^define .*i64 (\S+)\)", text, re.MULTILINE)
@@ -180,7 +180,7 @@ def test_the_tile_stays_in_registers(machine, prefetch, a):
 @pytest.mark.parametrize(("shape", "b", "lines"), [
     (Tile(6, 2), "packed", 1), (Tile(6, 2), "rows", 0), (Tile(1, 8), "packed", 0),
 ])  # fmt: skip
-def test_a_packed_b_is_asked_for_ahead_where_loads_are_few(shape, b, lines):
+def test_a_packed_b_is_prefetched_where_loads_are_few(shape, b, lines):
     text = microkernel.assembly(MicroKernel(dtypes.float32, shape, b=b), target.avx2())
     listing = compile.listing(text, target.avx2(), compile.Effort.TIDY)
     assert len(re.findall(r"prefetcht0\s+\d{4}\(", listing)) == lines
@@ -191,16 +191,16 @@ def test_a_packed_b_is_asked_for_ahead_where_loads_are_few(shape, b, lines):
 def test_a_step_asks_for_lines_that_come_later(b):
     """Where it has time to: a tile of few rows loads as often as it multiplies."""
 
-    def asked(rows, vectors):
+    def prefetched(rows, vectors):
         kernel = MicroKernel(dtypes.float32, Tile(rows, vectors), b=b)
         text = microkernel.assembly(kernel, target.avx2())
         listing = compile.listing(text, target.avx2(), compile.Effort.TIDY)
         steps = [part for part in re.split(r"\n\.LBB\w+:", listing) if "vfmadd" in part]
         return {len(re.findall("prefetch", part)) for part in steps}
 
-    assert asked(6, 2) == {1}  # 64 bytes of B
-    assert asked(4, 3) == {2}  # 96
-    assert asked(2, 3) == {0}
+    assert prefetched(6, 2) == {1}  # 64 bytes of B
+    assert prefetched(4, 3) == {2}  # 96
+    assert prefetched(2, 3) == {0}
 
 
 @pytest.mark.skipif(not target.processor().has(*AVX512), reason="looks at AVX-512 code")
@@ -322,7 +322,7 @@ def fails(kernel, machine):
 
 
 @pytest.mark.parametrize(
-    ("maker", "complaint"),
+    ("factory", "complaint"),
     [
         (fails, "ZeroDivisionError: no such luck"),
         (lambda kernel, machine: 5, "gave a int: expected LLVM IR as text, or None"),
@@ -335,16 +335,16 @@ def fails(kernel, machine):
         ),
     ],
 )
-def test_a_micro_kernel_that_cannot_be_made_is_left_out(maker, complaint):
+def test_a_micro_kernel_that_cannot_be_made_is_left_out(factory, complaint):
     kernel = MicroKernel(dtypes.float32, Tile(1, BEST.vectors))
     own = microkernel_registry.address(kernel)
     warned = pytest.warns(KernelWarning, match=f"micro-kernel micro_float32.*{complaint}")
-    with microkernel_registry.register(maker), warned:
+    with microkernel_registry.register(factory), warned:
         assert microkernel_registry.address(kernel) == own
 
 
 def test_a_factory_is_a_function():
-    with pytest.raises(ArgumentError, match="a maker of micro-kernels is a str: expected a func"):
+    with pytest.raises(ArgumentError, match="a micro-kernel factory is a str: expected a func"):
         microkernel_registry.register("x")
     assert microkernel_registry.registered() == ()
 

@@ -35,8 +35,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def asked():
-    """The dtypes of the micro-kernels that are asked for."""
+def requested():
+    """The dtypes of the requested micro-kernels."""
     found = set()
     with microkernel_registry.register(lambda kernel, machine: found.add(kernel.dtype)):
         yield found
@@ -44,7 +44,7 @@ def asked():
 
 @pytest.fixture
 def narrow():
-    """Whether the micro-kernels that are asked for write bfloat16."""
+    """Whether the requested micro-kernels write bfloat16."""
     found = set()
     with microkernel_registry.register(lambda kernel, machine: found.add(kernel.narrow)):
         yield found
@@ -69,8 +69,8 @@ def no_number_is_in_memory(monkeypatch):
     true = selection.current
 
     class Manager:
-        def alloc(self, nbytes):
-            block = true().alloc(nbytes)
+        def alloc(self, nbytes, **options):
+            block = true().alloc(nbytes, **options)
             ctypes.memset(block.address, 0xFF, nbytes)
             return block
 
@@ -90,7 +90,7 @@ def image(bits, lies):
 @LIES
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("channels", [1, 3, 6, 7, 67])
-def test_convolutions(asked, channels, step, lies):
+def test_convolutions(requested, channels, step, lies):
     x, w = random_bits((2, 9, 10, 2 * channels), 0), random_bits((66, channels, 3, 2), 1)
     height, width = 8 // step + 1, 8 // step + 1
     out = np.zeros((2, height, width, 66), np.float32)
@@ -108,12 +108,12 @@ def test_convolutions(asked, channels, step, lies):
         seen = padded[:, i : i + 9 : step, j : j + 9 : step, theirs]
         expected[..., own] += seen @ wide(w)[own, :, i, j].T
     np.testing.assert_allclose(out, expected, atol=1e-4)
-    assert asked == {dtypes.bfloat16}
+    assert requested == {dtypes.bfloat16}
 
 
 @LIES
 @pytest.mark.parametrize("features", [8, 9])
-def test_gradients_of_data(asked, features, lies):
+def test_gradients_of_data(requested, features, lies):
     gradient, w = random_bits((3, 5, 5, features), 0), random_bits((features, 13, 2, 2), 1)
     out = np.zeros((3, 6, 6, 13), np.float32)
     descriptor = ConvDataGrad(
@@ -128,12 +128,12 @@ def test_gradients_of_data(asked, features, lies):
         for j in range(2):
             expected[:, i : i + 5, j : j + 5] += wide(gradient) @ wide(w)[:, :, i, j]
     np.testing.assert_allclose(out, expected, atol=1e-4)
-    assert asked == {dtypes.bfloat16}
+    assert requested == {dtypes.bfloat16}
 
 
 @pytest.mark.parametrize("channels", [5, 6])
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (2, 3, 1, 0)])
-def test_weights_are_packed_in_pairs(asked, channels, order):
+def test_weights_are_packed_in_pairs(requested, channels, order):
     x, w = random_bits((2, 4, 4, channels), 0), random_bits((35, channels, 2, 2), 1)
     out = np.zeros((2, 3, 3, 35), np.float32)
     kernel = convolution.prepare(
@@ -155,14 +155,14 @@ def test_weights_are_packed_in_pairs(asked, channels, order):
     plain = row_major(dtypes.bfloat16, w.shape)
     reorder.prepare(Reorder(packed, plain))(memory.ctypes.data, back.ctypes.data)
     np.testing.assert_array_equal(back, w)
-    assert asked == {dtypes.bfloat16}
+    assert requested == {dtypes.bfloat16}
 
 
 @LIES
 @pytest.mark.parametrize("channels", [3, 18], ids=["joined", "tiles"])
 @pytest.mark.parametrize("width", [11, 12, 1])
 @pytest.mark.parametrize("step", [1, 2, 3])
-def test_gradients_of_weights_and_bias(asked, step, width, channels, lies):
+def test_gradients_of_weights_and_bias(requested, step, width, channels, lies):
     features, groups, padding = 34, 2, ((1, 0), (2, 1))
     extents = 1 + 5 * step, (width - 1) * step + 1
     x_shape, dy_shape = (2, 2 * channels, *extents), (2, 2 * features, 6, width)
@@ -188,7 +188,7 @@ def test_gradients_of_weights_and_bias(asked, step, width, channels, lies):
     np.testing.assert_allclose(out, expected, atol=1e-4)
     accumulators = wide(dy).sum((0, 1, 2) if lies is channels_last else (0, 2, 3))
     np.testing.assert_allclose(bias, accumulators, atol=1e-4)
-    assert asked == {dtypes.bfloat16}
+    assert requested == {dtypes.bfloat16}
 
 
 def lies(array, by_columns):
@@ -201,7 +201,7 @@ def lies(array, by_columns):
 @pytest.mark.parametrize("x_turned", [False, True])
 @pytest.mark.parametrize("y_turned", [False, True])
 @pytest.mark.parametrize("k", [2, 64, 650, 651])
-def test_products(asked, k, x_turned, y_turned):
+def test_products(requested, k, x_turned, y_turned):
     x, y = random_bits((37, k), 0), random_bits((k, 75), 1)
     (x_kept, x_layout), (y_kept, y_layout) = lies(x, x_turned), lies(y, y_turned)
     out = np.zeros((37, 75), np.float32)
@@ -211,11 +211,11 @@ def test_products(asked, k, x_turned, y_turned):
         *(x_kept, y_kept, out),
     )
     np.testing.assert_allclose(out, wide(x) @ wide(y), atol=1e-3)
-    assert asked == {dtypes.float32 if k % 2 else dtypes.bfloat16}
+    assert requested == {dtypes.float32 if k % 2 else dtypes.bfloat16}
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_factors_are_packed_in_pairs(asked, turned):
+def test_factors_are_packed_in_pairs(requested, turned):
     k, n = 1300, 75
     x, y = random_bits((2, 21, k), 0), random_bits((k, n), 1)
     kept, layout = lies(y, turned)
@@ -229,7 +229,7 @@ def test_factors_are_packed_in_pairs(asked, turned):
     reorder.prepare(Reorder(one, packed))(kept.ctypes.data, memory.ctypes.data)
     kernel(x.ctypes.data, memory.ctypes.data, out.ctypes.data)
     np.testing.assert_allclose(out, wide(x) @ wide(y), atol=1e-3)
-    assert asked == {dtypes.bfloat16}
+    assert requested == {dtypes.bfloat16}
     with pytest.raises(UnsupportedError, match="neither rows nor columns are contiguous"):
         reorder.prepare(Reorder(Layout(layout.dtype, (1, k, n), (0, 2 * n, 2)), packed))
 
@@ -269,6 +269,6 @@ def test_convolutions_to_bfloat16(narrow, kernel, channels, padding):
     padded = np.pad(wide(x), ((0, 0), *((pad, pad) for pad in padding), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (1, 2))
     assert is_rounded_once(out, np.einsum("nyxcij,fcij->nyxf", windows, wide(w)))
-    # Dense rows of few channels have their zeros in the strip.
+    # Dense rows of few channels have their zeros in the input tile.
     directly = padding == (0, 0) or (channels == 6 and padding == (0, 1))
     assert narrow == {directly and channels < 300}

@@ -90,7 +90,7 @@ from fl_jit.kernels.llvm.library import GeneratedKernels
 rest = (2, 1), ((1, 1), (0, 1)), (1, 1)
 x, y = channels_last(f, (2, 20, 9, 9)), channels_last(f, (2, 20, 5, 8))
 wide, deep = row_major(f, (20, 20, 3, 3)), row_major(f, (20, 1, 3, 3))
-provider = GeneratedKernels()
+library = GeneratedKernels()
 for problem in (
     Matmul(row_major(f, (50, 60)), row_major(f, (60, 70)), row_major(f, (50, 70))),
     Matmul(row_major(f, (2, 99)), Layout(f, (99, 70), (1, 99)), row_major(f, (2, 70))),
@@ -98,7 +98,7 @@ for problem in (
     *(ConvDataGrad(y, w, x, *rest, groups) for w, groups in ((wide, 1), (deep, 20))),
     *(ConvWeightGrad(x, y, w, *rest, groups) for w, groups in ((wide, 1), (deep, 20))),
 ):
-    assert provider.find(problem), provider.why_not(problem)
+    assert library.find(problem), library.why_not(problem)
 text = "".join(listings)
 assert "fmla" in text and "zmm" not in text
 print(len(listings), "modules")
@@ -162,11 +162,11 @@ def operands_of(descriptor):
 
 
 def computed(some_problems):
-    provider, found = GeneratedKernels(), []
+    library, found = GeneratedKernels(), []
     for descriptor, arrays in some_problems:
         arrays[-1][...] = np.nan
-        kernel = provider.find(descriptor)
-        assert kernel is not None, provider.why_not(descriptor)
+        kernel = library.find(descriptor)
+        assert kernel is not None, library.why_not(descriptor)
         kernel(*(array.ctypes.data for array in arrays))
         assert np.isfinite(arrays[-1]).all()
         found.append(arrays[-1].tobytes())

@@ -22,9 +22,9 @@ def rng():
     return np.random.default_rng(5)
 
 
-def product(provider, x, w, out, **more):
+def product(library, x, w, out, **more):
     """x @ w.T into ``out``."""
-    kernel = provider.find(Matmul(lay(x), lay(w.T), lay(out), **more))
+    kernel = library.find(Matmul(lay(x), lay(w.T), lay(out), **more))
     assert kernel.about.startswith("dots")
     kernel(x.ctypes.data, w.ctypes.data, out.ctypes.data)
     return out
@@ -38,38 +38,38 @@ def agree(found, expected):
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 7, 8, 17, 32])
 @pytest.mark.parametrize("k,n", [(32, 1), (33, 5), (100, 6), (1000, 13), (257, 64)])
-def test_rows_columns_and_lengths(provider, rng, kind, m, k, n):
+def test_rows_columns_and_lengths(library, rng, kind, m, k, n):
     x, w = (rng.standard_normal(s).astype(kind) for s in ((m, k), (n, k)))
     out = np.full((m, n), np.nan, kind)
-    agree(product(provider, x, w, out), x.astype(float) @ w.T.astype(float))
+    agree(product(library, x, w, out), x.astype(float) @ w.T.astype(float))
 
 
-def test_k_in_several_blocks(provider, rng):
+def test_k_in_several_blocks(library, rng):
     k = 3 * skinny_gemm.k_block(20, 1 << 20, float32) + 5
     x, w = (rng.standard_normal(s, dtype=np.float32) for s in ((20, k), (9, k)))
-    found = product(provider, x, w, np.full((20, 9), np.nan, np.float32))
+    found = product(library, x, w, np.full((20, 9), np.nan, np.float32))
     agree(found, x.astype(float) @ w.T.astype(float))
 
 
-def test_rows_with_gaps_and_nothing_beyond_is_touched(provider, rng):
+def test_rows_with_gaps_and_nothing_beyond_is_touched(library, rng):
     x, w, out = (np.full(s, np.nan, np.float32) for s in ((6, 90), (11, 80), (6, 30)))
     x, w, part = x[:, 3:53], w[:, 7:57], out[:, 4:15]
     x[...], w[...] = rng.standard_normal(x.shape), rng.standard_normal(w.shape)
-    agree(product(provider, x, w, part), x.astype(float) @ w.T.astype(float))
+    agree(product(library, x, w, part), x.astype(float) @ w.T.astype(float))
     assert np.isnan(out[:, :4]).all() and np.isnan(out[:, 15:]).all()
 
 
-def test_sums_are_added_to_what_is_there(provider, rng):
+def test_sums_are_added_to_what_is_there(library, rng):
     x, w, out = (rng.standard_normal(s, dtype=np.float32) for s in ((5, 70), (14, 70), (5, 14)))
     expected = out + x.astype(float) @ w.T.astype(float)
-    agree(product(provider, x, w, out, accumulate=True), expected)
+    agree(product(library, x, w, out, accumulate=True), expected)
 
 
-def test_bias_and_activation_follow(provider, rng):
+def test_bias_and_activation_follow(library, rng):
     x, w, b = (rng.standard_normal(s, dtype=np.float32) for s in ((5, 70), (100, 70), (1, 100)))
     out = np.full((5, 100), np.nan, np.float32)
     descriptor = followed(Matmul(*map(lay, (x, w.T, out))), lay(b), "relu")
-    kernel = provider.find(descriptor)
+    kernel = library.find(descriptor)
     assert kernel.about.startswith("dots")
     kernel(*(array.ctypes.data for array in (x, w, b, out)))
     agree(out, np.maximum(x.astype(float) @ w.T.astype(float) + b, 0))
@@ -90,25 +90,25 @@ def test_the_number_of_threads_changes_no_bit(rng):
 
 
 @pytest.mark.parametrize("m,k,batch", [(33, 100, ()), (4, 31, ()), (4, 100, (3,))])
-def test_others_are_products_of_tiles(provider, m, k, batch):
+def test_others_are_products_of_tiles(library, m, k, batch):
     x, out = row_major(float32, (*batch, m, k)), row_major(float32, (*batch, m, 9))
     steps = (9 * k, 1, k) if batch else (1, k)
-    kernel = provider.find(Matmul(x, Layout(float32, (*batch, k, 9), steps), out))
+    kernel = library.find(Matmul(x, Layout(float32, (*batch, k, 9), steps), out))
     assert not kernel.about.startswith("dots")
 
 
 @pytest.mark.parametrize("m", [33, 100, 128, 129])
-def test_long_columns_of_a_second_factor_are_read_as_rows(provider, rng, m):
+def test_long_columns_of_a_second_factor_are_read_as_rows(library, rng, m):
     x, w = (rng.standard_normal(s, dtype=np.float32) for s in ((m, 2100), (150, 2100)))
     out = np.full((m, 150), np.nan, np.float32)
     descriptor = Matmul(lay(x), lay(w.T), lay(out))
-    kernel = provider.find(descriptor)
+    kernel = library.find(descriptor)
     kernel(x.ctypes.data, w.ctypes.data, out.ctypes.data)
     agree(out, x.astype(float) @ w.T.astype(float))
     b = Builder(2)
     b.output(b("negative", b.input(float32, "sc")), "sc")
     follow = Epilogue(b.program(), (m, 150), ((150, 1), (150, 1)))
-    assert (provider.find(descriptor._replace(epilogue=follow)) is None) == (m <= 128)
+    assert (library.find(descriptor._replace(epilogue=follow)) is None) == (m <= 128)
 
 
 @pytest.mark.parametrize("machine", [target.generic(), target.avx2(), target.processor()])

@@ -60,7 +60,7 @@ def test_rows_may_be_apart_and_columns_too():
 
 
 @pytest.mark.parametrize("columns", [5, 40])
-def test_what_lies_ahead_is_asked_for_but_not_copied(columns):
+def test_what_comes_next_is_prefetched_but_not_copied(columns):
     values = np.arange(9.0 * columns, dtype=np.float32).reshape(9, columns)
     (found,) = strided_copy.addresses(
         [strided_copy.Move("straight", float32, float32, prefetch=160)]
@@ -95,7 +95,7 @@ def test_there_is_code_for_every_pair_of_dtypes(kind):
     assert strided_copy.address(kind, float64, float64)
 
 
-def test_pairs_are_put_together_and_apart():
+def test_rows_are_paired_and_unpaired():
     """Of two rows each, in int32: the first one in the lower half."""
     rng = np.random.default_rng(5)
     single = rng.integers(0, 1 << 16, (10, 7), np.uint16)
@@ -105,7 +105,7 @@ def test_pairs_are_put_together_and_apart():
         *(pairs.ctypes.data, *pairs.strides, single.ctypes.data, 2 * row, column, 5, 7)
     )
     np.testing.assert_array_equal(pairs, single[::2] | (single[1::2].astype(np.uint32) << 16))
-    MOVE(strided_copy.address("apart", float32, bfloat16))(
+    MOVE(strided_copy.address("unpair", float32, bfloat16))(
         *(back.ctypes.data, 2 * row, column, pairs.ctypes.data, *pairs.strides, 5, 7)
     )
     np.testing.assert_array_equal(back, single)

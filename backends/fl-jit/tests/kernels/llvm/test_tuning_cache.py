@@ -18,10 +18,10 @@ from fl_jit.kernels import (
     Matmul,
     autotune,
     channels_last,
+    registry,
     row_major,
     workload_log,
 )
-from fl_jit.kernels import registry as providers
 from fl_jit.kernels.codegen import target
 from fl_jit.kernels.llvm import tile, tuning_cache
 from fl_jit.kernels.llvm.conv import forward
@@ -85,24 +85,24 @@ def test_every_tile_gives_the_same(descriptor):
 
 
 def test_programs_take_the_rule_and_measure_nothing(folder):
-    provider = GeneratedKernels()
-    kernel = provider.find(PRODUCT)
+    library = GeneratedKernels()
+    kernel = library.find(PRODUCT)
     by_rule = kernel.about
     for _ in range(10):
         computed(kernel)
-    assert kernel.about == by_rule and provider.choices() == ""
+    assert kernel.about == by_rule and library.choices() == ""
 
 
 def test_tune_measures_and_programs_take_what_it_chose(folder, monkeypatch, capsys):
     monkeypatch.setattr(
         autotune, "measure", lambda made, addresses, clock: dict.fromkeys(made, 3.0) | FAST
     )
-    provider = GeneratedKernels()
-    monkeypatch.setattr(providers, "active_library", lambda: provider)
+    library = GeneratedKernels()
+    monkeypatch.setattr(registry, "active_library", lambda: library)
     workload_log.note(PRODUCT)
     assert main(["tune"]) == 0
-    assert "1 problems, 1 with another kernel" in capsys.readouterr().out
-    assert f": {NAME} (" in provider.choices()
+    assert "1 operations, 1 with another kernel" in capsys.readouterr().out
+    assert f": {NAME} (" in library.choices()
     another = GeneratedKernels()
     assert another.find(PRODUCT).about == matmul.prepare(PRODUCT, SMALL).about
     with ft.reproducible():

@@ -70,16 +70,16 @@ def check(library: KernelLibrary, descriptor: OpDescriptor, seed: int, regions: 
     placed: list[Operand] = []
     values: list[np.ndarray] = []
     layouts = [
-        has if isinstance(has, Packed) or asked.strides is None else asked
-        for asked, has in zip(given, kernel.operands, strict=True)
+        has if isinstance(has, Packed) or requested.strides is None else requested
+        for requested, has in zip(given, kernel.operands, strict=True)
     ]
-    for number, (asked, has) in enumerate(zip(given, layouts)):
+    for number, (requested, has) in enumerate(zip(given, layouts)):
         is_output = number >= len(given) - outputs
         at_end = bool(draw.random() < 0.7)
         if isinstance(has, Packed):
             operand = Operand(regions, has.nbytes, at_end, _ALIGNMENT)
             if not is_output:
-                plain = row_major(asked.dtype, asked.shape)
+                plain = row_major(requested.dtype, requested.shape)
                 source = _filled(regions, plain, draw)
                 _reorder(library, plain, has, source.first, operand.address)
                 values.append(source.read())
@@ -103,11 +103,11 @@ def check(library: KernelLibrary, descriptor: OpDescriptor, seed: int, regions: 
             raise DisagreementError(f"{kernel.about} wrote to its input: {name}")
     worst = 0.0
     wanted = _exact(descriptor, values)
-    for operand, asked, layout, (expected, terms) in zip(
+    for operand, requested, layout, (expected, terms) in zip(
         placed[-outputs:], given[-outputs:], layouts[-outputs:], wanted, strict=True
     ):
         if isinstance(layout, Packed):
-            plain = row_major(asked.dtype, asked.shape)
+            plain = row_major(requested.dtype, requested.shape)
             target = Strided(regions, plain, at_end=True)
             _reorder(library, layout, plain, operand.address, target.first)
             operand = target

@@ -85,7 +85,7 @@ PINNED = Contract(
     name="memory",
     folder=Path(__file__).resolve().parent.parent / "contracts",
     build=contract_manifest,
-    says=lambda: {
+    descriptions=lambda: {
         "": (
             "Provisional members, and the arguments `stream`, are used by devices with streams "
             "only. They may change in a minor version until they have run on such a device."
@@ -94,5 +94,5 @@ PINNED = Contract(
         **{f"functions.{f.__name__}": whole(f.__doc__) for f in FUNCTIONS},
     },
     module="fl_memory.contract",
-    number="HOST in fl_memory/manager.py",
+    version_location="HOST in fl_memory/manager.py",
 )

@@ -1,4 +1,6 @@
-"""A contract and its files: one per version, the newest compared with the code, the others frozen.
+"""The versioned JSON manifests of a contract (memory, tensor or dist), one file per version.
+
+They are written, checked against the code, frozen, and printed as Markdown (``--card``).
 
     python -m fl_tensor.contract [--check | --write | --freeze | --card]
 
@@ -32,18 +34,21 @@ __all__ = ["Contract"]
 class Contract:
     """One contract and its pinned files.
 
-    folder: where ``NAME-MAJOR.MINOR.json`` lie; build: the manifest of the code; says: the meanings
-    for the card; module: whose command writes the files; number: where the code states the version;
-    mark: how an addition states the version that brought it, if it does.
+    folder            contains the files ``NAME-MAJOR.MINOR.json``
+    build             returns the manifest of the code
+    descriptions      returns the texts of the card by name
+    module            its command (``python -m``) writes the files
+    version_location  where the code states the version, for messages
+    since_hint        how to state the version of an addition, for messages; "" if it is not stated
     """
 
     name: str
     folder: Path
     build: Callable[[], Mapping[str, Any]]
-    says: Callable[[], Mapping[str, str]]
+    descriptions: Callable[[], Mapping[str, str]]
     module: str
-    number: str
-    mark: str = ""
+    version_location: str
+    since_hint: str = ""
 
     def generated(self) -> dict[str, Any]:
         """The manifest of the code, with the status that its file has."""
@@ -110,7 +115,7 @@ class Contract:
 
     def card(self, version: str | None = None) -> str:
         """The Markdown card of a pinned version, given as a number or as the path of a file."""
-        return card(self._read(version or str(self.path())), self.says())
+        return card(self._read(version or str(self.path())), self.descriptions())
 
     def changes(self, old: str | None = None, new: str | None = None) -> Changes:
         """What changed between two versions, given as numbers or as paths of files.
@@ -178,8 +183,8 @@ class Contract:
                 )
         if earlier and not (found := changes(earlier[-1], now)).allowed:
             lines = [f"  {c.place} {c.kind}: {c.objection}" for c in found.objections]
-            if self.mark:
-                lines.append(self.mark.format(version=now["version"]))
+            if self.since_hint:
+                lines.append(self.since_hint.format(version=now["version"]))
             told = f"{self.name} {now['version']} may not follow {earlier[-1]['version']}:"
             raise ContractError("\n".join([told, *lines]))
 
@@ -188,8 +193,8 @@ class Contract:
         version = _number(body["version"])
         following = f"{version[0]}.{version[1] + 1}"
         steps = [
-            f"state {following} in {self.number} (implementations keep their own number)",
-            *([self.mark.format(version=following)] if self.mark else []),
+            f"state {following} in {self.version_location} (implementations keep their own number)",
+            *([self.since_hint.format(version=following)] if self.since_hint else []),
             f"python -m {self.module} --write makes {self.name}-{following}.json, a draft again",
         ]
         return "\n".join(

@@ -53,12 +53,12 @@ class Region:
 class ArenaAccount(Account):
     """One device: regions by (stream, whether for blocks that stay)."""
 
-    __slots__ = ("asked", "last_step", "regions")
+    __slots__ = ("last_step", "regions", "requested")
 
     def __init__(self, memory: DeviceMemory) -> None:
         super().__init__(memory)
         self.regions: dict[tuple[Hashable, bool], list[Region]] = {}
-        self.asked = 0  # bytes since the step began
+        self.requested = 0  # bytes since the step began
         self.last_step = 0
 
     def largest_free_chunk(self) -> int:
@@ -87,13 +87,13 @@ class ArenaManager(AccountingManager[ArenaAccount]):
         for region in reversed(regions):
             address = region.take(size, alignment)
             if address is not None:
-                account.asked += size
+                account.requested += size
                 return address, size, region
         wanted = max(size, MIN_REGION, 0 if stays else account.last_step)
         address, got = self.device_allocate(account, wanted, max(alignment, ROUNDING), least=size)
         region = Region(address, got)
         regions.append(region)
-        account.asked += size
+        account.requested += size
         region.take(size, alignment)
         return address, size, region
 
@@ -119,7 +119,7 @@ class ArenaManager(AccountingManager[ArenaAccount]):
             return
         with self.locked() as accounts:
             for account in accounts.values():
-                account.last_step, account.asked = account.asked, 0
+                account.last_step, account.requested = account.requested, 0
                 for (_, stays), regions in account.regions.items():
                     if not stays:
                         for region in regions:

@@ -5,10 +5,10 @@ pieces. When it asks for the large block again, no free chunk fits: external fra
 limits keep large chunks whole, at the price of internal fragmentation and of more memory held.
 
 ========================  =====================================================================
-split_rule "request"      PyTorch's ``max_split_size_mb``: who asks for the limit or more gets a
-                          chunk whole, of at most 20 MiB too much. Who asks for less gets no chunk
+split_rule "request"      PyTorch's ``max_split_size_mb``: a request of the limit or more gets a
+                          chunk whole, of at most 20 MiB too much. A smaller request gets no chunk
                           of the limit or more
-split_rule "chunk"        Flashlight's: a chunk of the limit or more is lent whole, to whoever asks
+split_rule "chunk"        Flashlight's: a chunk of the limit or more is lent whole, for any request
 recycling_rule "hold"     Flashlight's: a free chunk of the limit or more is not lent again. It goes
                           back to the device when that refuses a request
 recycling_rule "release"  a buffer of the limit or more goes back to the device when its block is

@@ -47,10 +47,10 @@ def waste(
     names = sorted(requested, key=lambda name: requested[name] + wasted[name])
     figure = figures.new(8, 1.5 + 0.25 * max(len(names), 4), title)
     axes = figure.add_subplot()
-    asked = [requested[name] / figures.MIB for name in names]
+    useful = [requested[name] / figures.MIB for name in names]
     lost = [wasted[name] / figures.MIB for name in names]
-    axes.barh(names, asked, label="requested")
-    axes.barh(names, lost, left=asked, label="wasted")
-    axes.set_xlabel(f"MiB at the peak; {sum(lost):.2f} MiB of {sum(asked) + sum(lost):.1f} wasted")
+    axes.barh(names, useful, label="requested")
+    axes.barh(names, lost, left=useful, label="wasted")
+    axes.set_xlabel(f"MiB at the peak; {sum(lost):.2f} MiB of {sum(useful) + sum(lost):.1f} wasted")
     figure.legend(loc="outside right upper")
     return figures.finished(figure, path)

@@ -17,17 +17,20 @@ def _rates(value: Any) -> bool:
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor`, but not below `min_lr`, when `step(figure)` has not seen a better figure for
-    more than `patience` calls, usually epochs. As PyTorch's.
+    """Multiply the rates by `factor`, not below `min_lr`, when a metric stops improving.
 
-    mode             "min": smaller is better; "max": larger is
-    threshold        by how much better, as a share of the best ("rel") or as it is ("abs")
-    cooldown         calls after a reduction that do not count
+    `step(metric)` is called once per epoch. Rates are reduced when the metric has not improved for
+    more than `patience` calls, as in PyTorch.
+
+    mode             "min": a smaller metric is better; "max": a larger one
+    threshold        minimum improvement, relative to the best metric or absolute: `threshold_mode`
+                     "rel" or "abs"
+    cooldown         calls after a reduction that are not counted
     min_lr           one rate, or one for each group
     eps              smaller reductions are not made
 
-    A figure that is NaN is not better. It multiplies the present rates: what sets them otherwise,
-    stays set.
+    A metric that is NaN is no improvement. The current rate of each group is multiplied, so changes
+    made elsewhere persist.
     """
 
     kinds = {
@@ -68,7 +71,7 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         self.optimizer = optimizer
-        #: The best figure so far, calls since then, and calls of the cooldown to come.
+        #: The best metric so far, the calls since then, and the remaining calls of the cooldown.
         self.best: float | None = None
         self.num_bad_epochs = self.cooldown_counter = 0
         super().__init__(
@@ -90,15 +93,15 @@ class ReduceLROnPlateau(LRScheduler):
         return found
 
     def apply(self, step: int) -> None:
-        """Rates depend on figures, not on the number of steps alone: nothing to set."""
+        """Rates depend on metrics, not on the number of steps alone: nothing to set."""
 
     def step(self, metrics: float) -> None:  # type: ignore[override]
-        """Note the figure of one more epoch; lower the rates if it is time."""
-        figure = float(metrics)
+        """Record the metric of one more epoch; reduce the rates if it stopped improving."""
+        metric = float(metrics)
         self.last_epoch += 1
         self.num_bad_epochs += 1
-        if self._better(figure):
-            self.best, self.num_bad_epochs = figure, 0
+        if self._better(metric):
+            self.best, self.num_bad_epochs = metric, 0
         if self.cooldown_counter > 0:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
@@ -106,13 +109,13 @@ class ReduceLROnPlateau(LRScheduler):
             self._reduce()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
 
-    def _better(self, figure: float) -> bool:
+    def _better(self, metric: float) -> bool:
         sign = -1.0 if self.mode == "min" else 1.0
         if self.best is None:
-            return sign * figure > -math.inf
+            return sign * metric > -math.inf
         if self.threshold_mode == "rel":
-            return sign * figure > sign * self.best * (1.0 + sign * self.threshold)
-        return sign * figure > sign * (self.best + sign * self.threshold)
+            return sign * metric > sign * self.best * (1.0 + sign * self.threshold)
+        return sign * metric > sign * (self.best + sign * self.threshold)
 
     def _reduce(self) -> None:
         groups = self.optimizer.param_groups

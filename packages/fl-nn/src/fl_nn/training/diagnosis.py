@@ -1,4 +1,7 @@
-"""Diagnosis of non-finite values: the failing batch is run again under observation."""
+"""Finite checks of losses and gradients, and the diagnosis of non-finite values.
+
+`diagnose` runs a failing batch again under hooks, and names the first non-finite value.
+"""
 
 from __future__ import annotations
 

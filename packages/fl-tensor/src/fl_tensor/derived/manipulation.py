@@ -1,4 +1,7 @@
-"""Rearranging elements: by axis, by index, by slice."""
+"""Derived operations that rearrange elements, from ``expand_dims`` to ``topk``.
+
+They are compositions of reshape, permute, slice, gather, scatter and sort.
+"""
 
 from __future__ import annotations
 

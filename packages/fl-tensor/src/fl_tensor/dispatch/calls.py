@@ -1,4 +1,8 @@
-"""A call of an operation: its arguments, bound to the names and kinds of the contract."""
+"""Helpers that inspect calls, for wrappers and the test kit.
+
+They find the parameters and attributes of an operation, its arguments by name, and the adapters
+among arguments.
+"""
 
 from __future__ import annotations
 

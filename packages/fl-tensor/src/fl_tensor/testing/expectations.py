@@ -1,4 +1,7 @@
-"""Expected results of an operation: the reference's values and dtypes."""
+"""Comparison of results with the reference in float64, within the tolerance of the case.
+
+This module also knows the dtypes that results must have.
+"""
 
 from __future__ import annotations
 

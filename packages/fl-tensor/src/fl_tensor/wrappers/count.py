@@ -14,13 +14,13 @@ from fl_tensor.wrappers import table
 
 
 class Tally:
-    """What one operation added up to.
+    """Totals for one operation.
 
     calls     how often it was called
-    composed  how many of these calls were compositions: their pieces are counted under their own
-              names, and elements, bytes and flops with them
+    composed  how many of these calls were compositions. The operations inside are counted under
+              their own names, and so are their elements, bytes and flops
     elements  elements of the results
-    bytes     bytes of operands and results: what must at least be moved
+    bytes     bytes of operands and results: the least memory traffic
     flops     floating-point operations of matmul, linear, conv and its gradients, else 0
     """
 

@@ -68,7 +68,7 @@ class Operands(Function):
         if self.letters(operand)[-1] == "2":
             vector = self.of.load_every_second(element, address, mask)
             return self.computed(self.dtype(operand), vector)
-        distances = self.of.apart(self.args[f"stride {operand} {rank - 1}"])
+        distances = self.of.distances(self.args[f"stride {operand} {rank - 1}"])
         vector = self.of.gather(element, address, distances, mask)
         return self.computed(self.dtype(operand), vector)
 
@@ -85,7 +85,7 @@ class Operands(Function):
         if self.letters(operand)[-1] == "c":
             self.of.store(value, address, mask, streams)
         else:
-            distances = self.of.apart(self.args[f"stride {operand} {self.program.rank - 1}"])
+            distances = self.of.distances(self.args[f"stride {operand} {self.program.rank - 1}"])
             self.of.scatter(value, address, distances, mask)
 
     def store_scalar(self, operand: int, address: IR, value: IR) -> None:
@@ -141,6 +141,6 @@ class Operands(Function):
         letter = self.letters(operand)[-1]
         if letter != ".":
             stride = self.args.get(f"stride {operand} {self.program.rank - 1}", i64(1))
-            distances = self.b.add(distances, self.of.apart(stride))
+            distances = self.b.add(distances, self.of.distances(stride))
         vector = self.of.gather(self.memory(operand), address, distances, mask)
         return self.computed(self.dtype(operand), vector)

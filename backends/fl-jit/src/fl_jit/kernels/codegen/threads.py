@@ -22,11 +22,11 @@ def pool() -> Pool | None:
     for kind in (Gomp, OwnThreads):
         # A library or a function is missing; Windows has no CDLL(None).
         with contextlib.suppress(OSError, AttributeError, TypeError):
-            return _told(kind())
+            return _registered(kind())
     return None
 
 
-def _told(pool: Pool) -> Pool:
+def _registered(pool: Pool) -> Pool:
     # For `fl-tensor info`. The number of threads is read at every call.
     settings.register(settings.Pool("kernels", lambda count: None, lambda: _state(pool)))
     return pool

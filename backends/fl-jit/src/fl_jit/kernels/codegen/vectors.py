@@ -251,7 +251,7 @@ class Vectors:
         """
         self.call("llvm.prefetch.p0", ir.VoidType(), address, i32(0), i32(4 - level), i32(1))
 
-    def apart(self, stride: IR) -> IR:
+    def distances(self, stride: IR) -> IR:
         """Distances from the first of elements that are ``stride`` apart."""
         return self.b.mul(self.splat(stride), self.iota(i64))
 

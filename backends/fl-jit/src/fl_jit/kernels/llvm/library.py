@@ -64,8 +64,8 @@ class GeneratedKernels(KernelLibrary):
         if is_depthwise(descriptor):
             return _PREPARE_DEPTHWISE[kind](descriptor)
         if isinstance(descriptor, Matmul | Convolution | ConvDataGrad | ConvWeightGrad):
-            makers = tuning_cache.candidates(descriptor, _PREPARE_TILED[kind])
-            return _tuner().choose(tuning_cache.key(descriptor), makers)
+            candidates = tuning_cache.candidates(descriptor, _PREPARE_TILED[kind])
+            return _tuner().choose(tuning_cache.key(descriptor), candidates)
         if isinstance(descriptor, Reorder):
             return reorder.prepare(descriptor)
         raise UnsupportedError(f"nothing generates {kind.__name__}")
@@ -73,8 +73,8 @@ class GeneratedKernels(KernelLibrary):
     def tune(self, descriptor: OpDescriptor) -> str:
         if isinstance(descriptor, Reorder) or is_depthwise(descriptor):
             return ""
-        makers = tuning_cache.candidates(descriptor, _PREPARE_TILED[type(descriptor)])
-        choice = _tuner().tune(tuning_cache.key(descriptor), makers)
+        candidates = tuning_cache.candidates(descriptor, _PREPARE_TILED[type(descriptor)])
+        choice = _tuner().tune(tuning_cache.key(descriptor), candidates)
         self.forget()
         return "" if choice == tuning_cache.RULE else choice
 

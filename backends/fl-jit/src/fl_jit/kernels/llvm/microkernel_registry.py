@@ -27,7 +27,7 @@ from fl_tensor.errors import ArgumentError
 
 KernelFactory: TypeAlias = Callable[[MicroKernel, Target], str | None]
 
-_makers: tuple[KernelFactory, ...] = ()
+_factories: tuple[KernelFactory, ...] = ()
 _watching: weakref.WeakSet[KernelLibrary] = weakref.WeakSet()
 
 
@@ -36,29 +36,29 @@ def watch(library: KernelLibrary) -> None:
     _watching.add(library)
 
 
-def _set(makers: tuple[KernelFactory, ...]) -> None:
-    global _makers
-    _makers = makers
+def _set(factories: tuple[KernelFactory, ...]) -> None:
+    global _factories
+    _factories = factories
     for library in _watching:
         library.forget()
 
 
-def register(maker: KernelFactory) -> Registration:
-    """Use ``maker`` for every micro-kernel that is needed from now on, before factories that were
+def register(factory: KernelFactory) -> Registration:
+    """Use ``factory`` for every micro-kernel that is needed from now on, before factories that were
     registered earlier.
 
     It stays until ``remove()`` of the returned registration is called, or for a block: ``with
     register(...):``. A factory that raises, or whose module cannot be used, is skipped with a
     KernelWarning. Raises ArgumentError for a non-callable.
     """
-    function("[register] a maker of micro-kernels", maker)
-    _set((maker, *_makers))
-    return Registration(lambda: _set(tuple(each for each in _makers if each is not maker)))
+    function("[register] a micro-kernel factory", factory)
+    _set((factory, *_factories))
+    return Registration(lambda: _set(tuple(each for each in _factories if each is not factory)))
 
 
 def registered() -> tuple[KernelFactory, ...]:
     """The factories in the order of their calls. Prepared kernels depend on them."""
-    return _makers
+    return _factories
 
 
 def address(kernel: MicroKernel) -> int:
@@ -69,37 +69,37 @@ def address(kernel: MicroKernel) -> int:
 def addresses(kernels: Iterable[MicroKernel]) -> dict[MicroKernel, int]:
     """Address of the machine code of each micro-kernel. Those that are not compiled yet are
     compiled together."""
-    wanted, machine, makers = list(dict.fromkeys(kernels)), target.host(), _makers
-    made = {kernel: _made(kernel, machine, makers)[1] for kernel in wanted}
-    ours = {_name(kernel): kernel for kernel, found in made.items() if not found}
-    found = compile.addresses(
-        {name: f"{kernel} {compile.sources(FOLDER)}" for name, kernel in ours.items()},
-        lambda names: microkernel.assemblies({name: ours[name] for name in names}, machine),
+    wanted, machine, factories = list(dict.fromkeys(kernels)), target.host(), _factories
+    custom = {kernel: _from_factories(kernel, machine, factories)[1] for kernel in wanted}
+    built_in = {_name(kernel): kernel for kernel, address in custom.items() if not address}
+    compiled = compile.addresses(
+        {name: f"{kernel} {compile.sources(FOLDER)}" for name, kernel in built_in.items()},
+        lambda names: microkernel.assemblies({name: built_in[name] for name in names}, machine),
         machine,
         compile.Effort.TIDY,
     )
-    return {kernel: made[kernel] or found[_name(kernel)] for kernel in wanted}
+    return {kernel: custom[kernel] or compiled[_name(kernel)] for kernel in wanted}
 
 
 @compile.once
-def _made(
-    kernel: MicroKernel, machine: Target, makers: tuple[KernelFactory, ...]
+def _from_factories(
+    kernel: MicroKernel, machine: Target, factories: tuple[KernelFactory, ...]
 ) -> tuple[object, int]:
-    # From a factory; 0 if all of them return None.
-    for maker in makers:
-        code = attempt(f"micro-kernel {_name(kernel)}", _loaded, maker, kernel, machine)
+    # The code of a factory, and its address; None and 0 if all of them return None.
+    for factory in factories:
+        code = attempt(f"micro-kernel {_name(kernel)}", _loaded, factory, kernel, machine)
         if code is not None:
             return code, code.address("micro")
     return None, 0
 
 
-def _loaded(maker: KernelFactory, kernel: MicroKernel, machine: Target) -> compile.Code | None:
-    text = maker(kernel, machine)
+def _loaded(factory: KernelFactory, kernel: MicroKernel, machine: Target) -> compile.Code | None:
+    text = factory(kernel, machine)
     if text is None:
         return None
     if not isinstance(text, str):
         raise ArgumentError(
-            f"its maker gave a {type(text).__name__}: expected LLVM IR as text, or None"
+            f"its factory gave a {type(text).__name__}: expected LLVM IR as text, or None"
         )
     code = compile.load(text, functools.partial(str, text), machine)
     if not code.address("micro"):

@@ -12,9 +12,9 @@ of contiguous elements, because a vector holds contiguous elements:
     transposed   rows are contiguous in the source, columns in the target: squares of as many rows
                  and columns as a vector has lanes are transposed in registers
     single       anything else, element by element
-    pairs        of bfloat16, in int32: an element and the one half a ``source_row`` further
-    abreast      the same, where columns are contiguous on both sides
-    apart        the reverse of pairs: the second one goes half a ``target_row`` further
+    pairs        pairs of bfloat16, as int32: an element and the one half a ``source_row`` further
+    row_pairs    the same, where columns are contiguous on both sides
+    unpair       the reverse of pairs: the second one goes half a ``target_row`` further
 """
 
 from __future__ import annotations
@@ -64,25 +64,25 @@ class Move(NamedTuple):
 
 def address(which: str, source: DType, result: DType) -> int:
     """Address of the function of a kind, from one dtype to another."""
-    (found,) = addresses([Move(which, source, result)])
-    return found
+    (only,) = addresses([Move(which, source, result)])
+    return only
 
 
 def addresses(moves: Sequence[Move]) -> list[int]:
     """Address of each function. Those that are not compiled yet are compiled together."""
     machine, wanted = target.host(), {move.name: move for move in moves}
-    found = compile.addresses(
+    compiled = compile.addresses(
         {name: f"{name} {compile.sources(FOLDER)}" for name in wanted},
         lambda names: assembly([wanted[name] for name in names], machine),
         machine,
         compile.Effort.TIDY,
     )
-    return [found[move.name] for move in moves]
+    return [compiled[move.name] for move in moves]
 
 
 def assembly(moves: Iterable[Move], machine: Target) -> str:
     """A module in LLVM IR with a function for each move."""
-    module = ir.Module("planes")
+    module = ir.Module("strided_copy")
     module.triple = target.triple()
     for move in moves:
         _Move(ir.Function(module, SIGNATURE, move.name), move, machine)
@@ -158,8 +158,8 @@ class CopyBuilder(OuterLoops):
             mask = of.first(rows)
             if padded:
                 mask = b.and_(mask, of.splat(b.icmp_signed("<", c, columns)))
-            found = of.load(source_type, self._row(first, c, source_pitch), mask)
-            of.store(found, self._row(self._square, c, source_bytes))
+            column = of.load(source_type, self._row(first, c, source_pitch), mask)
+            of.store(column, self._row(self._square, c, source_bytes))
         read, read_pitch, written, written_pitch = (
             b.select(is_part, of_part, other)
             for of_part, other in (
@@ -175,9 +175,9 @@ class CopyBuilder(OuterLoops):
         for vector in of.transposed(square):
             self.store(vector, next(targets))
         with b.if_then(is_part), self.loop(i64(0), rows) as r:
-            found = of.load(result_type, self._row(self._square, r, result_bytes))
+            row = of.load(result_type, self._row(self._square, r, result_bytes))
             mask = None if padded else of.first(columns)
-            of.store(found, self._row(goal, r, target_pitch), mask)
+            of.store(row, self._row(goal, r, target_pitch), mask)
 
     def _rows(self, address: IR, pitch: IR) -> Iterator[IR]:
         """Addresses with a distance of ``pitch``, in sequence."""
@@ -193,7 +193,7 @@ class CopyBuilder(OuterLoops):
 class _Move(CopyBuilder):
     def __init__(self, function: IR, move: Move, machine: Target) -> None:
         which, source, result, self.prefetch = move
-        one = which in ("single", "pairs", "apart")
+        one = which in ("single", "pairs", "unpair")
         lanes = 1 if one else machine.lanes(max(source.itemsize, result.itemsize))
         super().__init__(function, machine, source, result, lanes)
         self.target, self.target_row, self.target_column = function.args[:3]
@@ -213,9 +213,10 @@ class _Move(CopyBuilder):
                 self._row(row, column, size)
                 for row, size in zip((from_row, to_row), sizes, strict=True)
             )
-            vectors = range(count)
-            found = [self.load(self._near(source, lanes * v * sizes[0]), mask) for v in vectors]
-            for v, vector in zip(vectors, found, strict=True):
+            loaded = [
+                self.load(self._near(source, lanes * v * sizes[0]), mask) for v in range(count)
+            ]
+            for v, vector in enumerate(loaded):
                 self.store(vector, self._near(target, lanes * v * sizes[1]), mask)
 
         narrow = b.icmp_signed("<=", self.columns, i64(lanes))
@@ -240,12 +241,12 @@ class _Move(CopyBuilder):
         for low, high, step in ((i64(0), turns, _TURN), (turns, self.rows, 1)):
             with self.loop(low, high, step) as row:
                 sources = self._rows(self._row(self.source, row, self.source_row), self.source_row)
-                found = []
-                for place in itertools.islice(sources, step):
-                    found.append(self.load(place, mask))
-                    self._prefetch_line(place)
+                vectors = []
+                for source in itertools.islice(sources, step):
+                    vectors.append(self.load(source, mask))
+                    self._prefetch_line(source)
                 targets = self._rows(self._row(self.target, row, self.target_row), self.target_row)
-                for vector in found:
+                for vector in vectors:
                     self.store(vector, next(targets), mask)
 
     def _prefetch_line(self, row: IR) -> None:
@@ -277,8 +278,8 @@ class _Move(CopyBuilder):
             source = self._row(self.source, row, self.source_row)
             target = self._row(self.target, row, self.target_row)
             with self.loop(i64(0), self.columns) as column:
-                found = self.load(self._row(source, column, self.source_column))
-                self.store(found, self._row(target, column, self.target_column))
+                element = self.load(self._row(source, column, self.source_column))
+                self.store(element, self._row(target, column, self.target_column))
 
     def _pairs(self) -> None:
         other = self.b.sdiv(self.source_row, i64(2))
@@ -289,7 +290,7 @@ class _Move(CopyBuilder):
                 pair = self.pairs_of(self._row(source, column, self.source_column), other)
                 self.of.store(pair, self._row(target, column, self.target_column))
 
-    def _abreast(self) -> None:
+    def _row_pairs(self) -> None:
         b, lanes = self.b, self.lanes
         other = b.sdiv(self.source_row, i64(2))
         with (
@@ -301,7 +302,7 @@ class _Move(CopyBuilder):
             target = self._row(self._row(self.target, row, self.target_row), column, 4)
             self.of.store(self.pairs_of(source, other, mask), target, mask)
 
-    def _apart(self) -> None:
+    def _unpair(self) -> None:
         b = self.b
         other = b.sdiv(self.target_row, i64(2))
         with self.loop(i64(0), self.rows) as row:

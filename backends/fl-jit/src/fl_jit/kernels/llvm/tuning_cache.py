@@ -42,14 +42,15 @@ def about() -> dict[str, str]:
 
 def candidates(descriptor: Tiled, prepare: Prepare) -> dict[str, Callable[[], Kernel]]:
     """The kernels that could compute ``descriptor``, by name; the heuristic's choice is first."""
-    makers: dict[str, Callable[[], Kernel]] = {RULE: functools.partial(prepare, descriptor, None)}
+    factories: dict[str, Callable[[], Kernel]] = {}
+    factories[RULE] = functools.partial(prepare, descriptor, None)
     if any(isinstance(each, Packed) or each.strides is None for each in descriptor[:3]):
-        return makers  # packed for a tile
+        return factories  # packed for a tile
     machine = target.host()
     for each in _TILES:
         if tile.fits(each, machine):
-            makers[f"{each.rows}x{each.vectors}"] = functools.partial(prepare, descriptor, each)
-    return makers
+            factories[f"{each.rows}x{each.vectors}"] = functools.partial(prepare, descriptor, each)
+    return factories
 
 
 def key(descriptor: Tiled) -> str:

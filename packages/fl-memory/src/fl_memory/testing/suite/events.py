@@ -27,7 +27,7 @@ class EventTests(ManagerSuite, official=True):
         seen: list[Event] = []
         mm.on_event(seen.append)
         tag, start = object(), time.perf_counter_ns()
-        with cause(operation="matmul", module="encoder.0", phase="forward", step=7) as asked:
+        with cause(operation="matmul", module="encoder.0", phase="forward", step=7) as requested:
             block = mm.alloc(5000, alignment=256, stream="s", tag=tag)
         number, capacity = block.number, block.capacity
         mm.free(block)
@@ -39,7 +39,7 @@ class EventTests(ManagerSuite, official=True):
             assert event.thread == threading.get_ident()
             assert start <= event.ns <= end, "ns is time.perf_counter_ns()"
         assert told["alloc"].alignment == 256
-        assert told["alloc"].cause == asked, "the cause of the thread that asks"
+        assert told["alloc"].cause == requested, "the cause of the thread that asks"
         assert told["free"].cause is None
 
     def test_numbers_do_not_recur(self, mm: MemoryManager) -> None:

@@ -1,4 +1,8 @@
-"""The primitives in NumPy, with large results in blocks of the memory manager."""
+"""``NumpyBackend``: creation, host transfer, elementwise operations and reductions.
+
+Shape operations, contractions, linear algebra and FFT are mixins. Large results are in blocks of
+the memory manager.
+"""
 
 from __future__ import annotations
 

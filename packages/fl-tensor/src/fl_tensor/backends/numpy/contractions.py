@@ -37,10 +37,10 @@ class Contractions(DerivedOps):
             and a.size * b.shape[1] <= self.small_matmul
             and len(a) * b.shape[1] * a.itemsize < selection.always_small
         ):
-            try:  # ``quiet.call``, which would be a call more
+            try:  # inlined ``errstate.call``: one Python call less
                 return NumpyAdapter(errstate.run(a.dot, b), x.dtype)
             except RuntimeError:
-                return NumpyAdapter(errstate.waiting(a.dot, b), x.dtype)
+                return NumpyAdapter(errstate.concurrent(a.dot, b), x.dtype)
         out = self.large_matmul(x, y, rules.product(a.shape, b.shape))
         return NumpyAdapter(_rounded(out, x), x.dtype)
 

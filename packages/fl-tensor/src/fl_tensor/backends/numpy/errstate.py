@@ -12,34 +12,37 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["call", "quiet", "run", "waiting", "writing"]
+__all__ = ["call", "concurrent", "quiet", "run", "writing"]
 
-#: As a decorator, for functions that do more than call one function of NumPy's.
+#: Decorator of functions that call several functions of NumPy.
 quiet = np.errstate(all="ignore")
 
-#: What writes as many bytes takes some 50 us.
+#: Bytes that take some 50 us to write. A longer call does not hold the shared context.
 _LONG = 1 << 18
 _context = Context()
 _context.run(np.seterr, all="ignore")
-#: ``run(ufunc, *arguments)``. Raises RuntimeError while another thread, or a finaliser in this one,
-#: is inside: then use ``waiting``.
+#: ``run(ufunc, *arguments)``: the fastest way, for one thread at a time. Raises RuntimeError while
+#: another thread, or a finaliser in this one, is in the context: then use ``concurrent``.
 run = _context.run
 
 
 def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """``function(...)`` quietly: one function of NumPy's, which asks nobody's context."""
+    """``function(...)`` without warnings, by ``run`` if its context is free. ``function`` is one of
+    NumPy's: it sees no context variables of the caller."""
     try:
         return run(function, *arguments, **options)
     except RuntimeError:
-        return waiting(function, *arguments, **options)
+        return concurrent(function, *arguments, **options)
 
 
 def writing(nbytes: int) -> Callable[..., Any]:
-    """``call``, or for so many bytes ``waiting``: other threads come to their turn meanwhile."""
-    return call if nbytes < _LONG else waiting
+    """``call``, or ``concurrent`` for a result of so many bytes that other threads would find the
+    shared context in use."""
+    return call if nbytes < _LONG else concurrent
 
 
 @quiet
-def waiting(ufunc: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """``ufunc(*arguments, **options)`` quietly, wherever and however often at once."""
+def concurrent(ufunc: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """``ufunc(*arguments, **options)`` without warnings, in any number of threads at once. Costs
+    more than ``call``."""
     return ufunc(*arguments, **options)

@@ -37,7 +37,7 @@ def unary(ufunc: Callable[..., Array]) -> Any:
         try:
             found: Any = _quietly(ufunc, a)
         except RuntimeError:
-            found = errstate.waiting(ufunc, a)
+            found = errstate.concurrent(ufunc, a)
         if found.__class__ is not _ndarray:
             return adapt(found, x.dtype)
         made = _new(NumpyAdapter)
@@ -83,7 +83,7 @@ def binary(
             try:
                 found: Any = _quietly(scalar, x.number, y.number)
             except RuntimeError:
-                found = errstate.waiting(scalar, x.number, y.number)
+                found = errstate.concurrent(scalar, x.number, y.number)
             number = _new(Number)
             number.number = found
             number.dtype = x.dtype
@@ -99,7 +99,7 @@ def binary(
         try:
             found = _quietly(ufunc, a, b)
         except RuntimeError:
-            found = errstate.waiting(ufunc, a, b)
+            found = errstate.concurrent(ufunc, a, b)
         if found.__class__ is not _ndarray:
             return adapt(found, dtype)
         made = _new(NumpyAdapter)
@@ -151,7 +151,7 @@ def reduction(ufunc: Any, accumulate: bool) -> Any:
         try:
             found: Any = _quietly(run, a, axis, target, out, keepdims)
         except RuntimeError:
-            found = errstate.waiting(run, a, axis, target, out, keepdims)
+            found = errstate.concurrent(run, a, axis, target, out, keepdims)
         if half:
             found = memory.cast(np.asarray(found), TO_NUMPY[dtype])
         if found.__class__ is not _ndarray:

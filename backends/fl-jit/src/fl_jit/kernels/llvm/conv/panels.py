@@ -101,7 +101,7 @@ class Packing:
         move_dtypes = (panels.dtype, weights.dtype) if unpack else (weights.dtype, panels.dtype)
         if to.pairs:
             swapped = False
-            which = "apart" if unpack else "abreast" if column == 1 else "pairs"
+            which = "unpair" if unpack else "row_pairs" if column == 1 else "pairs"
             if row == 2 and not unpack:  # pairs are contiguous already
                 which, move_dtypes = "transposed", (int32, int32)
         elif not unpack:

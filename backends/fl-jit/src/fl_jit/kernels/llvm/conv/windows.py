@@ -1,6 +1,7 @@
-"""Sliding windows along one axis, and the dgrad of a convolution as convolutions.
+"""Reduction of convolution and dgrad to one index formula per axis (``Axis``).
 
-A convolution and the gradient of its data are the same sum. Along each axis,
+``convolution`` returns the axes of a convolution. ``gradient`` yields the axes of each phase of a
+dgrad. Both are sums of one form. Along each axis,
 
     result[first + j * every] = sum over t: source[origin + j * step + t * spread] * w[kernel[t]]
 
@@ -8,7 +9,7 @@ where the source is zero outside its bounds. A convolution is one such sum. The 
 convolution with stride s is s of them, one per remainder of the position by s (its *phase*). Only
 every s-th kernel position meets a position of the gradient there. Zeros between the positions are
 never multiplied. V. Dumoulin and F. Visin, "A guide to convolution arithmetic for deep learning"
-(2016), draws both.
+(2016), illustrates both.
 """
 
 from __future__ import annotations

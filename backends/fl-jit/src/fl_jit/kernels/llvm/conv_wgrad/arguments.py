@@ -162,7 +162,7 @@ class WgradArguments:
             found["out_move"] = Move(kind, self.dtype, descriptor.out.dtype)
         if made.pairs:
             contiguous = features == 1 or strides(descriptor.gradient)[1] == 1
-            found["pairs_move"] = Move("abreast" if contiguous else "pairs", bfloat16, float32)
+            found["pairs_move"] = Move("row_pairs" if contiguous else "pairs", bfloat16, float32)
             if found["gradient_move"].kind == "transposed":  # pairs are contiguous already
                 found["pairs_move"] = Move("transposed", int32, int32)
         addresses = strided_copy.addresses(list(found.values()))

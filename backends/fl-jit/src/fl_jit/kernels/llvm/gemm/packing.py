@@ -198,12 +198,12 @@ class _Pack(_MatrixCopy):
         return self.pairs_of(address, self.b.sdiv(self.row_stride, i64(2)), mask)
 
     def _gathered(self, source: IR, rows: IR, columns: IR, to: IR, pitch: IR) -> None:
-        b, apart = self.b, self.of.apart(self.elements(self.column_stride))
+        b, distances = self.b, self.of.distances(self.elements(self.column_stride))
         with self.loop(i64(0), rows) as row, self.loop(i64(0), columns, self.lanes) as column:
             here = self.at(source, b.mul(row, self.row_stride))
             here = self.at(here, b.mul(column, self.column_stride))
             mask = self.of.first(b.sub(columns, column))
-            found = self.of.gather(memory_type(self.dtype), here, apart, mask)
+            found = self.of.gather(memory_type(self.dtype), here, distances, mask)
             there = self.at(to, b.add(b.mul(row, pitch), self.bytes(column)))
             self.of.store(self.widened(self.dtype, found), there)
 
@@ -249,7 +249,7 @@ class _Unpack(_MatrixCopy):
     def _unpack(self, accumulates: bool, scatters: bool) -> None:
         b, of = self.b, self.of
         kind, count = memory_type(self.dtype), self.columns
-        distances = of.apart(self.elements(self.column_stride)) if scatters else None
+        distances = of.distances(self.elements(self.column_stride)) if scatters else None
         with self.loop(i64(0), self.rows) as row, self.loop(i64(0), count, self.lanes) as column:
             mask = of.first(b.sub(count, column))
             here = self.at(self.source, b.add(b.mul(row, self.pitch), self.bytes(column)))
