@@ -36,11 +36,12 @@ def test_every_request_of_a_step_has_operation_module_phase_and_step():
     model = Network()
     optimizer = nn.Adam(model.parameters(), lr=0.1)
     x = ft.ones((16, 64))
-    with mem.observe() as seen:
+    with mem.observe() as seen, mem.cause():  # which ends the step of the mark, too
         mem.mark("step", 5)
         loss = ft.sum(model(x))
         loss.backward()
         optimizer.step()
+        assert CURRENT.get() == mem.Cause(step=5)
     causes = {event.cause for event in seen.events if event.kind == "alloc"}
     assert all(cause and cause.operation and cause.phase and cause.step == 5 for cause in causes)
     found = keys(seen, "phase", "module", "operation")
@@ -60,7 +61,6 @@ def test_every_request_of_a_step_has_operation_module_phase_and_step():
         "encoder.0", "heads.0", "heads.1",
     }  # fmt: skip
     assert not {operation for _, _, operation in found} & {"exp", ""}
-    assert CURRENT.get() == mem.Cause(step=5)
 
 
 def test_a_loss_module_and_a_module_without_an_attribute_have_the_name_of_their_class():
