@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fl_autograd.causes import set_cause
 from fl_autograd.dispatch import tape_for
 from fl_autograd.errors import GradError, GraphFreedError
 from fl_autograd.gradients import (
@@ -21,6 +22,7 @@ from fl_autograd.mode import enable_grad
 from fl_autograd.node import Node
 from fl_autograd.slice_gradients import SliceGradients
 from fl_autograd.variable import Variable, variable
+from fl_memory.causes import CURRENT, observed
 from fl_memory.tags import GRADIENT, tagged
 from fl_tensor import Array, ops_for
 from fl_tensor.arguments import SCALARS, scalar
@@ -61,11 +63,16 @@ def propagate(
         else:
             _add(pending, output._node, seed._adapter, ops_for(seed._backend))
     needed = None if wanted is None else nodes_leading_to(list(pending), wanted)
-    with tagged(GRADIENT):
-        if not create_graph:
-            return _run(pending, wanted, needed, retain_graph, False)
-        with enable_grad():
-            return _run(pending, wanted, needed, True, True)
+    outer = CURRENT.get() if observed else None
+    try:
+        with tagged(GRADIENT):
+            if not create_graph:
+                return _run(pending, wanted, needed, retain_graph, False)
+            with enable_grad():
+                return _run(pending, wanted, needed, True, True)
+    finally:
+        if observed:  # each node has set its own
+            CURRENT.set(outer)
 
 
 def _run(
@@ -83,10 +90,13 @@ def _run(
     ops: Any = None
     # Whether a gradient may be no array: most graphs never need to look.
     partial = any(g.__class__ in NON_DENSE for g in (*gradients, *pending.values()))
+    outer = CURRENT.get() if observed else None
     while ready:
         node = ready.pop()
         g = gradients.pop()
         rule = node.rule
+        if observed:
+            set_cause(node, outer)
         if g is not None:
             if node.base is not base:
                 base = node.base

@@ -48,9 +48,10 @@ class Node:
     shape   shape of the result
     base    backend of the result
     hooks   functions that see gradients here; None without any
+    module  path of the module that recorded it; missing unless memory was observed (``causes.py``)
     """
 
-    __slots__ = ("base", "hooks", "ins", "rule", "saved", "shape")
+    __slots__ = ("base", "hooks", "ins", "module", "rule", "saved", "shape")
 
     rule: Rule | None
     ins: tuple[Node | None, ...] | None
@@ -58,6 +59,7 @@ class Node:
     shape: tuple[int, ...]
     base: Any
     hooks: Hooks | None
+    module: str
 
     @property
     def name(self) -> str:

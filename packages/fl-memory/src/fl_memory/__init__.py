@@ -32,11 +32,15 @@ from fl_memory.errors import (
 )
 from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
+from fl_memory.instrumentation import register_instrumentation
 from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
+from fl_memory.observation import Usage, observe
 from fl_memory.plugins import Registry
 from fl_memory.selection import REGISTRY, available, current, get, limit, mark, use
+from fl_memory.snapshot import memory_snapshot
 from fl_memory.stats import Stats
 from fl_memory.tags import TAGS, current_tag, tagged
+from fl_memory.usage import on_usage
 
 __all__ = [
     "Account",
@@ -62,6 +66,7 @@ __all__ = [
     "Stats",
     "TAGS",
     "TraceError",
+    "Usage",
     "UseAfterFreeError",
     "WrongManagerError",
     "__version__",
@@ -75,7 +80,11 @@ __all__ = [
     "get",
     "limit",
     "mark",
+    "memory_snapshot",
+    "observe",
+    "on_usage",
     "register_device",
+    "register_instrumentation",
     "tagged",
     "use",
 ]

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 import fl_autograd as ag
 import fl_tensor as ft
+from fl_memory.causes import observed
+from fl_nn.causes import forward_observed
 from fl_nn.errors import ModuleError, recursion_error
 from fl_nn.inputs import PLAIN, convert_inputs
 from fl_nn.tree import ModuleTree
@@ -67,7 +69,10 @@ class Forward(ModuleTree):
                 inputs, options = convert_inputs(self, inputs, options)
                 break
         try:
-            output = self.forward(*inputs, **options)
+            if observed:
+                output = forward_observed(self, inputs, options)
+            else:
+                output = self.forward(*inputs, **options)
         except RecursionError as error:
             raise recursion_error(type(self).__name__) from error
         except (AttributeError, TypeError, ValueError) as error:

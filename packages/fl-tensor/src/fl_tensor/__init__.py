@@ -21,6 +21,7 @@ from fl_tensor.backend import TensorBackend as TensorBackend
 from fl_tensor.derived_ops import DerivedOps as DerivedOps
 from fl_tensor.device import CPU as CPU
 from fl_tensor.device import Device as Device
+from fl_tensor.dispatch import causes as _causes  # noqa: F401 - registers itself
 from fl_tensor.dispatch.registry import available_backends as available_backends
 from fl_tensor.dispatch.registry import current_backend as current_backend
 from fl_tensor.dispatch.registry import eval as eval

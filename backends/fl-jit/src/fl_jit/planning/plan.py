@@ -8,7 +8,7 @@ the leaves of a trace, which must have the count, shapes, dtypes and strides tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from fl_jit.passes.schedule import Task, schedule
 from fl_jit.planning.reserve import needed, reserve
 from fl_jit.planning.translate import Translation
 from fl_jit.reports import describe, drawing, observers
+from fl_jit.reports.causes import NO_CAUSES, calls_of, named_steps
 from fl_jit.steps import indexing, pooling
 from fl_jit.steps.contraction import Contraction
 from fl_jit.steps.donation import Values, donated
@@ -38,6 +39,8 @@ from fl_jit.traces.failure_isolation import fail
 from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Lazy, Stream
 from fl_jit.traces.prepacked import PrepackedArray
+from fl_memory.causes import Cause, observed
+from fl_tensor.extend import cached_property
 from fl_tensor.extend.numpy import Number
 from fl_tensor.graph import Node, Value, cost
 from fl_tensor.graph.cse import cse
@@ -78,6 +81,7 @@ class Plan:
     ) -> None:
         self.inputs = translation.inputs
         self.outputs = translation.outputs
+        self.first_result, self.call_count = translation.first_result, translation.call_count
         numbers: set[Value] = set()
         strides, orders = {}, {}
         for leaf, values in zip(leaves, self.inputs, strict=True):
@@ -211,9 +215,12 @@ class Plan:
         #: The values freed after each step. After the last one, all values go together.
         self._freed = [*(step.dying for step in self.steps[:-1]), []]
 
-    def run(self, leaves: list[Any], results: list[Lazy | None]) -> None:
+    def run(
+        self, leaves: list[Any], results: list[Lazy | None], causes: Mapping[int, Cause] = NO_CAUSES
+    ) -> None:
         """Store the arrays of the live ``results``. If that fails, overwritten ``leaves`` become
-        ``Overwritten``, and dependent results wait for ``Failed``."""
+        ``Overwritten``, and dependent results wait for ``Failed``. ``causes``: those of the calls
+        by number, which become those of the steps."""
         values = Values(self.constants)
         is_donated = donated(leaves)
         reads_prepacked = False
@@ -245,6 +252,8 @@ class Plan:
         step = None
         try:
             steps = observers.steps(self) if observers.watchers else self.steps
+            if observed:
+                steps = named_steps(self, steps, causes)
             for step, freed in zip(steps, self._freed):
                 step(values)
                 for value in freed:
@@ -272,6 +281,11 @@ class Plan:
                 failed.update(node.outputs)
         results = zip(self.outputs, self.results, strict=True)
         return [number for number, value in results if value in failed]
+
+    @cached_property
+    def naming_calls(self) -> list[int]:
+        """The number of the recorded call that names each step, -1 where there is none."""
+        return calls_of(self)
 
     def to_dot(self, operations: bool = False) -> str:
         """The plan in Graphviz' language: a box for each step, or a cluster of its operations."""

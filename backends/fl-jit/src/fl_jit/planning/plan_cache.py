@@ -102,7 +102,7 @@ class PlanCache:
             self.policy.record_no_gain(len(trace.calls), future.elements)
             self._report(future, trace)
             return
-        plan.run(trace.leaves, trace.results)
+        plan.run(trace.leaves, trace.results, trace.causes)
         if future.pays or plan.reads_prepacked:
             self.policy.record_gain()
         else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from fl_memory import selection
+from fl_memory import cause, selection
 from fl_tensor.graph import Value, cost
 
 if TYPE_CHECKING:
@@ -53,4 +53,5 @@ def _fits(result: Value, operand: Value) -> bool:
 def reserve(nbytes: int) -> None:
     """Tell the current memory manager that this many bytes will be live at once."""
     if nbytes >= LEAST:
-        selection.current().reserve_hint(int(nbytes * (1 + _SPARE)))
+        with cause(operation="reserve_hint"):
+            selection.current().reserve_hint(int(nbytes * (1 + _SPARE)))

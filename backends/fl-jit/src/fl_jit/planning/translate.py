@@ -19,7 +19,8 @@ from fl_tensor.graph import Graph, Node, Value
 
 class Translation:
     """The graph of recorded calls. Its inputs are the leaves in order; ``inputs[i]`` has the values
-    of leaf i. Its outputs are the live results; ``outputs`` has their numbers."""
+    of leaf i. Its outputs are the live results; ``outputs`` has their numbers. The value of call
+    ``i`` has the id ``first_result + i``; passes keep the ids of values that they keep."""
 
     def __init__(self, recorded: list[Call], leaves: list[Any], seen: list[bool]) -> None:
         self.inputs: list[tuple[Value, ...]] = []
@@ -30,7 +31,8 @@ class Translation:
                 self.inputs.append(word)
             else:
                 self.inputs.append((self._value(leaf.shape, leaf.dtype),))
-        first = self._count
+        self.first_result = first = self._count
+        self.call_count = len(recorded)
         results = [self._value(call.shape, call.dtype) for call in recorded]
         nodes = []
         for call, result in zip(recorded, results, strict=True):

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from fl_jit.extensions import operations
 from fl_jit.reports import observers
+from fl_jit.reports.causes import named_calls
 from fl_jit.traces.failure_isolation import fail
+from fl_memory.causes import observed
 from fl_tensor import CPU
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ def interpret(eager: Any, trace: Trace | Subtrace, seen: list[bool]) -> None:
     found: list[tuple[int, Any]] = []
     number = len(calls)
     try:
-        for number in observers.calls(trace, list(dying)):
+        numbers = observers.calls(trace, list(dying))
+        for number in named_calls(trace, numbers) if observed else numbers:
             op, places, parameters, _, _ = calls[number]
             operands = [values[i] if i >= 0 else leaves[~i] for i in places]
             made = None  # reference counts may be checked

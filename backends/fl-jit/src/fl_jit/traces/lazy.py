@@ -25,6 +25,7 @@ from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_jit.traces.recording import Call, Recording, Recordings
 from fl_memory import current as current_manager
 from fl_memory import free_after_fork, selection
+from fl_memory.causes import CURRENT, Cause, observed
 from fl_memory.tags import RESULT, tagged
 from fl_tensor import reproducible
 from fl_tensor.dtypes import DType
@@ -141,6 +142,9 @@ class Trace:
         # The numbers of calls at which to look again: for bytes, for loops.
         self._next_checks = FIRST_BYTES_CHECK, loop_detection.FIRST_LOOK
         self._next_check = min(self._next_checks)
+        #: The causes of calls that were recorded while memory was observed (``fl_memory.observe``),
+        #: by number. They are no part of the structure.
+        self.causes: dict[int, Cause] = {}
         self.templates: list[Any] = []  # begin, end and operand numbers of each
 
     def record(
@@ -178,6 +182,8 @@ class Trace:
                 except BaseException:  # Control-C between them
                     del self.results[number:], calls[number:]
                     raise
+                if observed and (cause := CURRENT.get()):
+                    self.causes[number] = cause
                 if self._bytes > self._bytes_limit or len(calls) >= self._next_check:
                     self._check_size()
                 return made
@@ -196,6 +202,8 @@ class Trace:
                 first = len(self.calls)
                 self._extend(template.at(first, numbers))
                 self.templates.append((first, len(self.calls), numbers))
+                if observed and (cause := CURRENT.get()):
+                    self.causes.update(dict.fromkeys(range(first, len(self.calls)), cause))
                 made = [given[~i] if i < 0 else self._result(first + i) for i in template.results]
                 if self._bytes > self._bytes_limit or len(self.calls) >= self._next_check:
                     self._check_size()
@@ -436,12 +444,17 @@ class Trace:
 
     def _run(self) -> None:
         live = self.live_results()
-        with tagged(RESULT):  # not that of the layer which happens to need a value first
-            if self.manager is selection.current() and self.reproducible is is_reproducible():
-                self.execute(self, live)
-            else:
-                with selection.use(self.manager), reproducible(self.reproducible):
+        outer = CURRENT.get() if observed else None
+        try:
+            with tagged(RESULT):  # not that of the layer which happens to need a value first
+                if self.manager is selection.current() and self.reproducible is is_reproducible():
                     self.execute(self, live)
+                else:
+                    with selection.use(self.manager), reproducible(self.reproducible):
+                        self.execute(self, live)
+        finally:
+            if observed:  # each call, or step, has set its own
+                CURRENT.set(outer)
         for x in filter(None, self.results):
             x.trace = None
         self._clear()

@@ -50,6 +50,7 @@ class _Periods:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
+        self._causes = trace.causes
         self.calls, self._results, self._leaves, templates = trace.take()
         self._carried: dict[int, Any] = {}  # results that later periods read
         self._last_readers: dict[int, int] = {}  # the last call that reads an operand
@@ -69,6 +70,8 @@ class _Periods:
             call = self.calls[number]
             operands = tuple([self._number(i, base) for i in call.operands])
             is_read = self._last_readers.get(number, 0) >= end
+            if number in self._causes:
+                self._trace.causes[len(self._trace.calls)] = self._causes[number]
             made = self._trace.append(call._replace(operands=operands), self._take(number), is_read)
             if is_read:
                 self._carried[number] = made

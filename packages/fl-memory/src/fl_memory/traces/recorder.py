@@ -11,11 +11,14 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from fl_memory._version import __version__
+from fl_memory.instrumentation import instrumented
 from fl_memory.selection import current, on_use
 from fl_memory.traces.file import MAX_ROWS
 from fl_memory.traces.trace import ALLOC, COLUMNS, FREE, MARK, REFUSE, RESERVE_HINT, Trace
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from fl_memory.events import Event
     from fl_memory.manager import MemoryManager
 
@@ -33,7 +36,8 @@ _MOST = (1 << 62) - 1
 
 
 class Recorder:
-    """Records what managers are asked for, within ``with Recorder() as recorder:``.
+    """Records what managers are asked for, within ``with Recorder() as recorder:``. As in
+    ``with observe():``, the rows name operation, module and phase.
 
     managers: those that are observed. Without any, it is the current one, and each that is chosen
     later. device: events of other devices are left out. max_rows: the recording ends after so many
@@ -65,11 +69,13 @@ class Recorder:
         self._start = perf_counter_ns()
         self._observed: set[int] = set()
         self._stops: list[Callable[[], None]] = []
+        self._layers: ExitStack | None = None
         self._truncated = False
 
     def __enter__(self) -> Recorder:
         if not len(self):
             self._start = perf_counter_ns()
+        self._layers = instrumented()
         if not self._managers:
             self._stops.append(on_use(self._observe))
         for manager in self._managers or (current(),):
@@ -78,6 +84,8 @@ class Recorder:
 
     def __exit__(self, *error: object) -> None:
         self._stop()
+        if self._layers is not None:
+            self._layers.close()
 
     def __len__(self) -> int:
         """Rows so far."""

@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 import fl_tensor as ft
 from fl_autograd import SparseGradient
+from fl_memory.causes import observed
 from fl_memory.tags import STATE, tagged
+from fl_nn.causes import update_observed
 from fl_nn.errors import ModuleError, StateDictError, TrainingError
 from fl_nn.optim import state_checks as states
 from fl_nn.optim.precision import update_in_float32
@@ -117,12 +119,13 @@ class Optimizer(Checked, ABC):
     def _update_all(self, condition: ft.Tensor | None) -> None:
         states, updated = iter(self.state), False
         self._record_settings()
+        update = update_observed(self._update_one) if observed else self._update_one
         with tagged(STATE):
             for group in self.param_groups:
                 for parameter, state in zip(group["params"], states):
                     if parameter.grad is not None:
                         updated = True
-                        self._update_one(parameter, state, group, condition)
+                        update(parameter, state, group, condition)
         if not updated and not self.skips_next and any(p.requires_grad for p in self.parameters):
             raise TrainingError(
                 f"[{self._name}] step(): none of the {len(self.parameters)} parameters has a "

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+from fl_memory.call_site import user_frame
 
 __all__ = ["line"]
-
-#: The packages of this house begin so; a user's line is the nearest one outside of them.
-_INTERNAL_PACKAGES = ("fl_tensor", "fl_autograd", "fl_nn", "fl_data", "fl_dist", "fl_memory")
 
 
 def line() -> str:
@@ -15,13 +12,9 @@ def line() -> str:
     inside."""
     import linecache
 
-    frame = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        path = frame.f_code.co_filename
-        # Functions made from text have no module and a name such as "<fl_autograd add>".
-        if module not in _INTERNAL_PACKAGES and not path.startswith("<fl_"):
-            source = linecache.getline(path, frame.f_lineno).strip()
-            return f"{path}:{frame.f_lineno}: {source}".rstrip(": ")
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""
+    frame = user_frame(2)
+    if frame is None:
+        return ""
+    path = frame.f_code.co_filename
+    source = linecache.getline(path, frame.f_lineno).strip()
+    return f"{path}:{frame.f_lineno}: {source}".rstrip(": ")

@@ -1,0 +1,37 @@
+"""The nearest caller outside of our packages: the line of a user's program."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["call_site", "user_frame"]
+
+_PACKAGES = frozenset(
+    "fl_memory fl_tensor fl_dist fl_autograd fl_data fl_nn fl_speech fl_vision fl_text fl_jit "
+    "fl_cupy contextlib".split()
+)
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame that runs code of no package of ours; None if there is none.
+
+    depth: frames that are skipped first; 1 is the caller.
+    """
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        # Functions made from text have no module and a name such as "<fl_autograd add>".
+        if package not in _PACKAGES and not frame.f_code.co_filename.startswith("<fl_"):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def call_site() -> str:
+    """``train.py:12`` with the path of the file; "" if all callers are inside."""
+    frame = user_frame(2)
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

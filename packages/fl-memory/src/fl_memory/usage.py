@@ -1,0 +1,58 @@
+"""``on_usage``: calls when the live bytes of a manager cross a share of a budget."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from fl_memory.errors import AllocationError
+from fl_memory.selection import current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fl_memory.events import Event
+    from fl_memory.manager import MemoryManager
+
+__all__ = ["on_usage"]
+
+
+def on_usage(
+    budget: int,
+    callback: Callable[[float, int], object],
+    *,
+    fractions: Sequence[float] = (0.8, 0.95),
+    manager: MemoryManager | None = None,
+    device: str = "cpu",
+) -> Callable[[], None]:
+    """Call ``callback(fraction, live_bytes)`` when the live bytes reach ``fraction * budget``.
+
+    It is called once for each fraction, and again only after the live bytes fell below it. One
+    that is reached already is told at the next allocation. The callback runs in the thread that
+    allocates, under the manager's lock, before the request returns.
+
+    budget: bytes. manager: the current one by default. Returns a function that ends it. Raises
+    AllocationError for a budget that is no positive int, or fractions that are not above 0.
+    """
+    if type(budget) is not int or budget < 1:
+        raise AllocationError(f"on_usage({budget!r}): expected a budget in bytes, an int from 1")
+    levels = sorted(set(fractions))
+    if not levels or not all(math.isfinite(f) and f > 0 for f in levels):
+        raise AllocationError(f"on_usage(fractions={fractions!r}): expected numbers above 0")
+    watched = current() if manager is None else manager
+    live = watched.stats(device).live_bytes
+    reached: set[float] = set()
+
+    def observe(event: Event) -> None:
+        nonlocal live
+        if event.device != device or event.kind not in ("alloc", "free"):
+            return
+        live += event.nbytes if event.kind == "alloc" else -event.nbytes
+        for fraction in levels:
+            if live < fraction * budget:
+                reached.discard(fraction)
+            elif event.kind == "alloc" and fraction not in reached:
+                reached.add(fraction)
+                callback(fraction, live)
+
+    return watched.on_event(observe)
