@@ -31,7 +31,8 @@ KNOWN = "tools/import_names.txt"
 #: What backends may import from, and packages from outside: these modules and those below them.
 FOR_BACKENDS = {
     "fl-memory": (
-        "fl_memory", "fl_memory.installed", "fl_memory.selection", "fl_memory.tags",
+        "fl_memory", "fl_memory.causes", "fl_memory.installed", "fl_memory.selection",
+        "fl_memory.tags",
         "fl_memory.testing",
     ),
     "fl-tensor": (

@@ -1,7 +1,7 @@
 """What upper layers switch on while allocations are observed, such as the names of operations.
 
 A layer registers a function that returns a context manager. The outermost observer of a context
-enters it, and leaves it at its end. So a layer pays nothing while nobody observes.
+enters it, and leaves it at its end. So a layer costs nothing while nobody observes.
 """
 
 from __future__ import annotations
