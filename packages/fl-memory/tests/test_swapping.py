@@ -182,7 +182,7 @@ def test_what_leaves_is_chosen_by_the_policy(memory: FileMemory, policy: str) ->
         blocks = [manager.alloc(16 * MIB) for _ in range(3)]
         for block in blocks:
             fill(block, 1)
-        swapper.touch(blocks[0])
+        blocks[0].touch()
         more = manager.alloc(16 * MIB)
         before = resident_bytes()
         is_filled(blocks[1] if policy == "oldest" else blocks[0], 1)

@@ -1,4 +1,4 @@
-"""What upper layers switch on while allocations are observed, such as the names of operations.
+"""Context managers of upper layers, active while allocations are observed: names of operations.
 
 A layer registers a function that returns a context manager. The outermost observer of a context
 enters it, and leaves it at its end. So a layer costs nothing while nobody observes.

@@ -20,7 +20,6 @@ from fl_memory.swapping.file_memory import FileMemory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fl_memory.block import Block
     from fl_memory.manager import Event, MemoryManager
 
 __all__ = ["Swapper", "resident_bytes"]
@@ -43,7 +42,7 @@ class Swapper:
     memory   the device memory of the managers to watch
     budget   bytes, counted from the resident bytes of the process at this moment: make the swapper
              before the model
-    policy   "oldest": blocks leave in the order of their allocation, or of their last ``touch``.
+    policy   "oldest": blocks leave in the order of their allocation, or last ``Block.touch``.
              "newest": in the opposite order, which suits programs that go through all blocks in
              turn and start again
     period   seconds between two looks of the watching thread
@@ -86,12 +85,6 @@ class Swapper:
     def watch(self, manager: MemoryManager) -> None:
         """Observe ``manager``, whose blocks lie in ``memory``."""
         self._removers.append(manager.on_event(self._observe))
-
-    def touch(self, block: Block) -> None:
-        """``block`` was used just now."""
-        with self._lock:
-            if block.address in self._live:
-                self._live.move_to_end(block.address)
 
     def __enter__(self) -> Swapper:
         self._thread.start()
@@ -138,6 +131,9 @@ class Swapper:
             elif event.kind == "free":
                 if self._live.pop(address, None) is not None:
                     self._free.add(address, address + nbytes)
+            elif event.kind == "touch":
+                if address in self._live:
+                    self._live.move_to_end(address)
             elif event.kind == "native_free":
                 self._free.remove(address, address + nbytes)
 
