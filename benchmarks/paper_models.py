@@ -15,7 +15,9 @@ with products and convolutions of that library (`examples/onednn-kernels`), in p
 ones.
 
     python benchmarks/paper_models.py [--only bert vit] [--rounds 7] [--peers eager tuned compile]
-        [--backend jit] [--threads 2] [--json FILE [--add]] [--markdown]
+        [--backend jit] [--threads 2] [--before PYTHON] [--json FILE [--add]] [--markdown]
+
+``--before PYTHON`` measures the packages of that interpreter, too, as "ours before".
 
 With `--json FILE` the ratios are also drawn, into a PNG beside it; `--add` keeps the rows of FILE
 for other models and for other peers, so that they can be measured one by one: four of the largest
@@ -67,6 +69,7 @@ MALLOC = {
 
 #: Ours is the backend that users get, unless ``--backend`` names one.
 OURS = "ours"
+BEFORE = "ours before"
 
 
 def cases(peer: str, backend: str, name: str, weights: Path, tiny: bool) -> dict[str, Any]:
@@ -113,6 +116,7 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
                 json.dumps([peer, given.backend, name, str(weights)]),
                 given.threads,
                 tiny=given.tiny,
+                python=given.before if peer == BEFORE else sys.executable,
                 **surroundings(peer),
             )
             workers[peer] = stack.enter_context(worker)
@@ -140,10 +144,11 @@ def surroundings(peer: str) -> dict[str, str]:
 
 def peers_of(name: str, given: argparse.Namespace) -> list[str]:
     """The peers that this model has."""
+    before = [BEFORE] if given.before else []
     if given.tiny:
-        return []
+        return before
     known = [peer for peer in PEERS if peer in given.peers]
-    return [peer for peer in known if peer != "jax" or name in JAX_MODELS]
+    return [peer for peer in known if peer != "jax" or name in JAX_MODELS] + before
 
 
 def row_of(times: dict[str, list[float]], memory: dict[str, int]) -> dict[str, float]:
@@ -189,6 +194,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--peers", nargs="*", default=list(PEERS[:3]), choices=PEERS)
     parser.add_argument("--backend", default="", help="ours; the default one if not given")
+    parser.add_argument("--before", metavar="PYTHON", help="an interpreter with older packages")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     given = parsed(parser)

@@ -20,7 +20,8 @@ from fl_memory.swapping.file_memory import FileMemory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fl_memory.manager import Event, MemoryManager
+    from fl_memory.events import Event
+    from fl_memory.manager import MemoryManager
 
 __all__ = ["Swapper", "resident_bytes"]
 
