@@ -198,6 +198,12 @@ def test_hinted_memory_is_one_piece_that_blocks_are_cut_from(
     assert mm.release_cached() == 152 * MIB
 
 
+def test_no_hint_is_followed_where_reserved_memory_is_what_counts(memory: LedgerMemory) -> None:
+    memory.lazy_commit = False
+    mm = CachingManager(memory)
+    assert mm.reserve_hint(100 * MIB) == 0 and memory.bytes_out == 0
+
+
 def test_hint_that_the_device_refuses_is_no_error() -> None:
     mm = CachingManager(HostMemory(limit=8 * MIB))
     assert mm.reserve_hint(100 * MIB) == 0

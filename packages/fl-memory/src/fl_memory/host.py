@@ -67,6 +67,8 @@ class HostMemory(DeviceMemory):
 
     CONTRACT = (1, 0)
 
+    lazy_commit = True
+
     def __init__(self, limit: int | None = None, device: str = "cpu") -> None:
         if limit is not None and limit < 0:
             raise AllocationError(f"limit of {limit} bytes; give a number >= 0, or None for none")

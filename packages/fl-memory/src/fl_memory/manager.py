@@ -44,6 +44,9 @@ class DeviceMemory(ABC):
 
     #: "cpu", "cuda:0".
     device: str = "cpu"
+    #: Whether memory that nobody has written to costs nothing, as that of the host: managers follow
+    #: ``reserve_hint`` only there.
+    lazy_commit: bool = False
 
     @abstractmethod
     def allocate(self, nbytes: int, alignment: int) -> int:
@@ -162,6 +165,8 @@ class MemoryManager(ABC):
         """Say that ``nbytes`` bytes will soon be live at once; the bytes taken from the device.
 
         A hint: a manager may do nothing, as it does by default. A device that refuses is no error.
+        Where reserved memory is what counts (``DeviceMemory.lazy_commit`` is False), it had better
+        do nothing: memory in the sizes of the requests serves more programs.
         Backends give it before they run a plan whose peak they know.
         """
         return 0

@@ -24,7 +24,7 @@ __all__ = ["PINNED", "contract_manifest"]
 
 #: The classes of the contract, and which of their data fields belong to it.
 CLASSES = {
-    DeviceMemory: ("device",),
+    DeviceMemory: ("device", "lazy_commit"),
     MemoryManager: ("name", "small_bytes"),
     AccountingManager: (),
     Account: ("memory",),

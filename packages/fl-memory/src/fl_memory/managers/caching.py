@@ -125,7 +125,8 @@ class CachingManager(AccountingManager[CachingAccount]):
             handle.pool.give(handle)
 
     def preallocate(self, account: CachingAccount, nbytes: int, stream: Hashable) -> int:
-        if self.limits.are_set:  # a chunk of this size would be lent whole, or to nobody
+        # With a limit, a chunk of this size would be lent whole, or to nobody.
+        if self.limits.are_set or not account.memory.lazy_commit:
             return 0
         size = (nbytes + LARGE_ROUNDING - 1) & -LARGE_ROUNDING
         if account.reserved_bytes - account.used_bytes >= size:

@@ -21,6 +21,8 @@ class LedgerMemory(DeviceMemory):
 
     CONTRACT = (1, 0)
 
+    lazy_commit = True
+
     def __init__(self, limit: int | None = None, device: str = "cpu") -> None:
         self.device = device
         self.inner = HostMemory(limit, device)

@@ -21,6 +21,8 @@ class AddressMemory(DeviceMemory):
     #: Where addresses begin: a multiple of every alignment.
     BASE = 1 << 40
 
+    lazy_commit = True
+
     def __init__(self, capacity: int | None = None, device: str = "cpu") -> None:
         if capacity is not None and capacity < 0:
             raise AllocationError(
