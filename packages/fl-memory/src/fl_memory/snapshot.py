@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Any
 
 from fl_memory.block import Block
@@ -31,6 +30,8 @@ def memory_snapshot(manager: MemoryManager | None = None) -> list[dict[str, Any]
 
 
 def _live_blocks() -> list[Block]:
+    import gc  # a module that ``import fl_memory`` need not load
+
     return [x for x in gc.get_objects() if isinstance(x, Block) and x.address]
 
 
