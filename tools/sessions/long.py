@@ -32,6 +32,13 @@ def fuzz(session: nox.Session) -> None:
         in_workshop(session, "python", folder, *session.posargs)
 
 
+@nox.session(default=False, tags=["fl-memory"], **shared)
+def memory_programs(session: nox.Session) -> None:
+    """10,000 random programs through each memory manager in each mode, beside a shadow ledger."""
+    tests = "packages/fl-memory/tests/test_random_programs.py"
+    in_workshop(session, "python", "-m", "pytest", "-q", tests, env={"FL_MEMORY_PROGRAMS": "10000"})
+
+
 @nox.session(default=False, **shared)
 def hostile(session: nox.Session) -> None:
     """Bad inputs to everything public: an error of ours, never a hang, a crash or silence.

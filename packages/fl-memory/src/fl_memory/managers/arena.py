@@ -92,7 +92,8 @@ class ArenaManager(AccountingManager[ArenaAccount]):
         wanted = max(size, MIN_REGION, 0 if stays else account.last_step)
         address, got = self.device_allocate(account, wanted, max(alignment, ROUNDING), least=size)
         region = Region(address, got)
-        regions.append(region)
+        # Not to ``regions``: the device may have refused at first, and ``trim`` made other lists.
+        account.regions[stream, stays].append(region)
         account.requested += size
         region.take(size, alignment)
         return address, size, region
