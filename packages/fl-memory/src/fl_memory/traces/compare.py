@@ -65,8 +65,10 @@ def compare(
     """Each of ``managers`` (by the name it is to have in the result) on ``trace``.
 
     ``done(name)`` is called after each of them. Raises BlockError for a manager whose blocks are
-    wrong, as ``replay`` does.
+    wrong, as ``replay`` does, and TraceError for ``managers`` that are no mapping.
     """
+    if not isinstance(managers, Mapping):
+        raise TraceError(f"compare(trace, {managers!r}): give a mapping, such as {{'mine': Mine}}")
     found = []
     for name, manager in managers.items():
         run = replay(trace, manager, hints=hints)

@@ -49,6 +49,7 @@ class BlockTests(ManagerSuite, official=True):
         blocks = [mm.alloc(n, alignment=alignment) for n in (0, 1, 63, 700, 5000, 3 * MIB)]
         for block in blocks:
             assert block.address % alignment == 0, f"{block} is not aligned to {alignment}"
+            assert block.capacity >= 1, "a block of 0 bytes has an address of its own"
         self.assert_disjoint(blocks)
 
     def test_default_alignment_is_a_cache_line(self, mm: MemoryManager) -> None:
