@@ -169,7 +169,7 @@ ints = ft.arange(4, dtype="int32")
         (lambda: ft.pad(ints, 1, value=None), TypeError, "[pad] the value None does not fit int32"),
         (lambda: ft.pad(ints, 1.5), TypeError, "[pad] widths 1.5: expected an int"),
         (lambda: setitem(ints, 0, nan), TypeError, "[setitem] the value nan does not fit"),
-        (lambda: ints.__setitem__(0, None), TypeError, "[setitem] operand 2 of 2 is None"),
+        (lambda: setitem(ints, 0, None), TypeError, "[setitem] operand 2 of 2 is None"),
         (lambda: ft.zeros(2.5), TypeError, "[zeros] shape 2.5: expected ints"),
         (lambda: ints.reshape(2.0), TypeError, "[reshape] shape 2.0: expected ints"),
         (lambda: ft.permute(x23, 1.5), TypeError, "[permute] axes 1.5: expected ints"),
