@@ -16,8 +16,11 @@ def public_names(prefix: str, module: ModuleType) -> set[str]:
     """The functions and classes that a package offers, exceptions aside."""
     root = module.__name__.partition(".")[0]
     found = set()
-    for name, thing in vars(module).items():
-        if name.startswith("_") or not (inspect.isclass(thing) or inspect.isfunction(thing)):
+    for name in dir(module):  # names that load when they are asked for included
+        if name.startswith("_"):
+            continue
+        thing = getattr(module, name)
+        if not (inspect.isclass(thing) or inspect.isfunction(thing)):
             continue
         if inspect.isclass(thing) and issubclass(thing, BaseException):
             continue
@@ -29,7 +32,7 @@ def public_names(prefix: str, module: ModuleType) -> set[str]:
 
 
 PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()))
-PUBLIC -= {f"ft.linalg.{name}" for name in vars(PACKAGES["ft"])}  # the same functions
+PUBLIC -= {f"ft.linalg.{name}" for name in dir(PACKAGES["ft"])}  # the same functions
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}
 for _family in FAMILIES:

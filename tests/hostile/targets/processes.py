@@ -23,6 +23,8 @@ TARGETS: list[Target] = [
     target("mem.get", {"name": "caching"}, name="choice"),
     target("mem.use", {"manager": "caching"}, manager="choice"),
     target("mem.device_memory", {"device": "cpu"}, device="device"),
+    target("mem.observe", {"max_events": 10}, max_events="count"),
+    target("mem.on_usage", {"budget": 1 << 50, "callback": print}, budget="positive"),
     target(
         "mem.get to allocate", {"nbytes": 64}, nbytes="count", alignment="positive", call=allocated
     ),
@@ -77,7 +79,10 @@ UNTRIED: dict[str, str] = {
     "mem.DeviceMemory": "an interface of devices",
     "mem.limit": "in effect only within a block; the tests of fl-memory try it",
     "mem.mark": "any name, and a number that observers are told",
+    "mem.memory_snapshot": "a manager chooses the blocks; any other object has none",
+    "mem.register_instrumentation": "for layers, which register when they are imported",
     "mem.tagged": "a tag is any object",
+    "mem.Usage": "a tuple that observers return",
     "mem.Event": "what observers are told",
     "mem.MemoryManager": "an interface; its kit tests it",
     "mem.Registry": "for packages that define contracts; its own tests try it",
