@@ -10,10 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["call_site", "user_frame"]
 
-_PACKAGES = frozenset(
-    "fl_memory fl_tensor fl_dist fl_autograd fl_data fl_nn fl_speech fl_vision fl_text fl_jit "
-    "fl_cupy contextlib".split()
-)
+#: How the names of our packages begin; frames of ``contextlib`` lie between theirs.
+_PREFIX, _BETWEEN = "fl_", "contextlib"
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
@@ -25,7 +23,8 @@ def user_frame(depth: int = 1) -> FrameType | None:
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         # Functions made from text have no module and a name such as "<fl_autograd add>".
-        if package not in _PACKAGES and not frame.f_code.co_filename.startswith("<fl_"):
+        is_ours = package.startswith(_PREFIX) or package == _BETWEEN
+        if not is_ours and not frame.f_code.co_filename.startswith("<fl_"):
             return frame
         frame = frame.f_back
     return None
