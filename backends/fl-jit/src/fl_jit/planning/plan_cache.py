@@ -41,6 +41,8 @@ CAPACITY = 256
 COUNTED = 4096
 #: How many times a trace is interpreted while its plan is compiled in the background.
 WARMUP_RUNS = 8
+#: Operations counted more often than this, over all shapes, are planned in the background again.
+RECURRING = 64
 
 
 class Structure(NamedTuple):
@@ -186,12 +188,13 @@ class PlanCache:
     def _count_operations(self, operations: int) -> bool:
         # Whether the same operations were counted for several structures before: shapes change from
         # run to run, and come again. Kernels of other shapes serve a new plan, so compiling takes
-        # less than interpreting the trace ``WARMUP_RUNS`` times. The caller has the lock.
+        # less than interpreting the trace ``WARMUP_RUNS`` times. With many shapes each one is rare,
+        # and its plan is made in the background. The caller has the lock.
         count = self._operations[operations] = self._operations.get(operations, 0) + 1
         self._operations.move_to_end(operations)
         if len(self._operations) > COUNTED:
             self._operations.popitem(last=False)
-        return count > WARMUP_RUNS
+        return WARMUP_RUNS < count <= RECURRING
 
     def _forget(self, key: Structure) -> None:
         self._plans.pop(key, None)
