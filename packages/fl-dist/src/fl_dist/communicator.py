@@ -75,7 +75,6 @@ class Communicator(Transport):
         self.check_consistency = os.environ.get("FL_DIST_CONSISTENCY_CHECK", "1") != "0"
         self.flight_recorder = FlightRecorder(rank)
         self.__count = 0
-        self._served_last = -1  # by `recv` of any rank
         self._queues: OrderedQueues | ProgressThread = (
             ProgressThread() if self.thread_rule == "one" else OrderedQueues()
         )
@@ -512,20 +511,24 @@ class Communicator(Transport):
             try:
                 if self._has_own_start:
                     return self.start(call, deadline).wait()
+                if self._queues.may_skip:
+                    return self.perform(call, deadline)
                 return self._queues.call(self._job(call, deadline))
             except DistTimeoutError as error:
                 self.flight_recorder.report(error)
                 raise
             finally:
-                entry.end()
+                if entry is not None:
+                    entry.end()
         work = self.start(call, deadline)
         work.on_end(lambda: self._note_end(work, entry))
         self.__under_way = [w for w in self.__under_way if not w.settled]
         self.__under_way.append(work)
         return work
 
-    def _note_end(self, work: Work, entry: Entry) -> None:
-        entry.end()
+    def _note_end(self, work: Work, entry: Entry | None) -> None:
+        if entry is not None:
+            entry.end()
         if isinstance(work.failure, DistTimeoutError):
             self.flight_recorder.report(work.failure)
 
@@ -544,10 +547,6 @@ class Communicator(Transport):
         if call.operation == "send" or not deadline.remaining():
             return True
         return messages.has_come(self, call.parameters["src"], call.parameters["tag"])
-
-    def _take_kept(self, src: int, tag: int, channel: int) -> Tensor | None:
-        """A message that ``do_probe`` took in."""
-        return self._kept.take((src, tag, channel))
 
     def _end(self, cause: str, do_close: Callable[[], None] | None) -> None:
         self._broken = self._broken or cause

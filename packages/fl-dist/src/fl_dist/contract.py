@@ -6,6 +6,7 @@ python -m fl_dist.contract [--check | --write | --freeze | --card]
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ CLASSES: dict[type, tuple[str, ...]] = {
     ProgramError: (),
 }
 #: What users and authors call, by module.
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "fl_dist": (
         work.wait_any,
         arguments.even_counts,

@@ -44,6 +44,10 @@ class Transport(ABC):
     #: The channel of the messages of this communicator: 0 in a world, other numbers in its groups.
     channel: int = 0
 
+    _channels: int  # how many channels of this transport are taken
+    _kept: messages.KeptMessages  # what probes took in
+    _served_last: int = -1  # by a receive of any rank
+
     # ---- you must write these --------------------------------------------------------------------
 
     @classmethod
@@ -165,3 +169,7 @@ class Transport(ABC):
         """The next message with ``tag`` of whichever rank, and its rank. PeerError when nobody is
         left who could send. Default: ``do_probe`` of one rank after the other, with pauses."""
         return messages.recv_any(self, tag, channel, deadline)
+
+    def _take_kept(self, src: int, tag: int, channel: int) -> Tensor | None:
+        """A message that ``do_probe`` took in."""
+        return self._kept.take((src, tag, channel))
