@@ -13,7 +13,8 @@ REGISTRY = Registry(
     host_package="fl-dist",
     base=Communicator,
     builtins={
-        "local": "fl_dist.single_process:LocalCommunicator",
+        "local": "fl_dist.local:LocalCommunicator",
+        "processes": "fl_dist.processes:ProcessesCommunicator",
         "threads": "fl_dist.threads:ThreadsCommunicator",
     },
 )
