@@ -22,6 +22,7 @@ from fl_dist.processes.arena import Arena
 from fl_dist.processes.connections import connect, share_descriptor
 from fl_dist.processes.sockets import Message, Sockets
 from fl_dist.rank_info import RankInfo
+from fl_dist.values import fresh
 from fl_tensor import DType, Tensor
 
 __all__ = ["ProcessesCommunicator"]
@@ -34,21 +35,17 @@ RING, RESERVED = 0xFF00, 0xFF02
 class World:
     """What the world and its groups share on one rank.
 
-    hosts     the host of every rank
-    memory    file descriptor of the memory that the ranks of this host share; None without
-    channels  numbers given to groups
+    neighbours  the ranks of this host
+    memory      file descriptor of the memory that they share; None without
+    channels    numbers given to groups
     """
 
     rank: int
-    hosts: Sequence[str]
+    neighbours: Sequence[int]
+    size: int
     sockets: Sockets
     memory: int | None
     channels: int = 1
-
-    @property
-    def neighbours(self) -> list[int]:
-        """The ranks of this host."""
-        return [r for r, host in enumerate(self.hosts) if host == self.hosts[self.rank]]
 
     def end(self) -> None:
         """Say goodbye, and let go of the memory."""
@@ -93,18 +90,19 @@ class ProcessesCommunicator(Communicator):
         where = f"[join] rank {info.rank} of {info.world_size}"
         deadline = Deadline(timeout, where, default=cls.timeout)
         if info.world_size == 1:
-            return cls(World(0, [""], Sockets(0, {}), None), [0])
+            return cls(World(0, [0], 1, Sockets(0, {}), None), [0])
         streams, cards = connect(info, deadline)
-        world = World(info.rank, [card.host for card in cards], Sockets(info.rank, {}), None)
-        neighbours = world.neighbours
+        hosts = [card.host for card in cards]
+        neighbours = [r for r, host in enumerate(hosts) if host == hosts[info.rank]]
+        memory = None
         try:
             if len(neighbours) > 1 and fence.available:
-                world.memory = share_descriptor(arena.create, streams, neighbours, info.rank)
+                memory = share_descriptor(arena.create, streams, neighbours, info.rank)
         except OSError as error:
             for stream in streams.values():
                 stream.close()
             raise DistError(f"{where}: no shared memory: {error}") from error
-        world.sockets = Sockets(info.rank, streams)
+        world = World(info.rank, neighbours, info.world_size, Sockets(info.rank, streams), memory)
         atexit.register(world.sockets.leave)
         communicator = cls(world, range(info.world_size))
         try:
@@ -147,19 +145,18 @@ class ProcessesCommunicator(Communicator):
         """Map the arena of these ranks, if they are on one host. Its place in the shared file is
         told by the channel and the lowest rank, which no other group has both."""
         world, fd = self._world, self._world.memory
-        neighbours = world.neighbours
-        if fd is None or self.world_size < 2 or not set(self._ranks) <= set(neighbours):
+        if fd is None or self.world_size < 2 or not set(self._ranks) <= set(world.neighbours):
             return
         first = min(self._ranks)
-        number = self.channel * len(world.hosts) + first if self.channel else 0
-        offset = number * arena.size(len(neighbours))
+        number = self.channel * world.size + first if self.channel else 0
+        offset = number * arena.size(len(world.neighbours))
         if world.rank == first:
             self._reserve(fd, offset, deadline)
         else:
             _, verdict = world.sockets.receive([first], RESERVED, self.channel, deadline)
             if verdict.text:
                 raise DistError(f"{deadline.where}: {verdict.text}")
-        may_spin = len(neighbours) <= _cores()
+        may_spin = len(world.neighbours) <= _cores()
         self._arena = Arena(fd, offset, self.rank, self.world_size, self._look, may_spin)
 
     def _reserve(self, fd: int, offset: int, deadline: Deadline) -> None:
@@ -280,7 +277,10 @@ class ProcessesCommunicator(Communicator):
         if self._arena is None:
             return super().do_broadcast(x, root, deadline)
         array = flat(x)
-        out = array if self.rank == root else empty(array.size, array.dtype)
+        if self.rank == root:
+            self._arena.broadcast(array, None, root, deadline)
+            return fresh(x)
+        out = empty(array.size, array.dtype)
         self._arena.broadcast(array, out, root, deadline)
         return tensor(out, x.shape, x.dtype, like=x)
 
