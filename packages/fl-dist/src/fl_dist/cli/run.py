@@ -185,8 +185,9 @@ def options() -> argparse.ArgumentParser:
         f"default {GRACE:g}")  # fmt: skip
     add("--nodes", type=at_least(1), default=1, metavar="M", help="hosts; run this on every one")
     add("--node", type=at_least(0), default=0, metavar="K", help="number of this host, from 0")
-    add("--store", default="", metavar="URL",
-        help="where the hosts meet: tcp://HOST:PORT of host 0; the secret: FL_DIST_TOKEN")  # fmt: skip
+    add(
+        "--store", default="", metavar="URL", help="tcp://HOST:PORT of host 0, where the hosts meet"
+    )
     add("-m", dest="module", action="store_true", help="the script is the name of a module")
     add("script")
     add("arguments", nargs=argparse.REMAINDER)
