@@ -17,12 +17,12 @@ from fl_dist.errors import MismatchError as MismatchError
 from fl_dist.errors import PeerError as PeerError
 from fl_dist.errors import ProgramError as ProgramError
 from fl_dist.initialize import init as init
-from fl_dist.rank_info import RankInfo as RankInfo
-from fl_dist.rank_info import environment as environment
 from fl_dist.local import LocalCommunicator as LocalCommunicator
 from fl_dist.local import local as local
 from fl_dist.objects import all_gather_object as all_gather_object
 from fl_dist.objects import broadcast_object as broadcast_object
+from fl_dist.rank_info import RankInfo as RankInfo
+from fl_dist.rank_info import environment as environment
 from fl_dist.reducer import InlineReducer as InlineReducer
 from fl_dist.reducer import Reducer as Reducer
 from fl_dist.reducer import average_gradients as average_gradients

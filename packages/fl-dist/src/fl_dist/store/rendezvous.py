@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import socket
+from typing import Any
 
 from fl_dist._version import __version__
 from fl_dist.deadline import Deadline
@@ -14,8 +15,9 @@ from fl_dist.errors import DistTimeoutError
 from fl_dist.rank_info import RankInfo
 from fl_dist.store.store import Store, StoreError
 
-#: Seconds that the others wait for the verdict of rank 0 beyond the time that it waits for them.
-SLACK = 10.0
+#: Seconds that the others wait for the verdict of rank 0 beyond the time that it waits for them,
+#: and seconds that rank 0 waits until all have read a verdict of failure.
+SLACK, LINGER = 10.0, 5.0
 
 
 def rendezvous(
@@ -25,7 +27,8 @@ def rendezvous(
 
     Rank 0 takes the ranks in the order in which they come, and publishes one verdict for all:
     so every rank gets the same error where one comes twice, with another world size, another
-    communicator or another version of fl-dist (StoreError), or never (DistTimeoutError).
+    communicator or another version of fl-dist (StoreError), or never (DistTimeoutError). Rank 0
+    returns last, so that it may close the store at once.
     """
     Deadline(timeout, "[rendezvous]")
     mine = greeting(info, communicator, payload)
@@ -37,14 +40,18 @@ def rendezvous(
             f"started twice, or two jobs share the store {info.store}"
         )
     if info.rank == 0:
-        store.set("rendezvous/verdict", json.dumps(verdict(store, mine, timeout)).encode())
-    try:
-        said = json.loads(store.get("rendezvous/verdict", timeout + SLACK))
-    except DistTimeoutError:
-        raise DistTimeoutError(
-            f"[rendezvous] gave up after {timeout:g} s: rank 0 of {info.world_size} did not come "
-            f"to {info.store}"
-        ) from None
+        said = verdict(store, mine, timeout)
+        store.set("rendezvous/verdict", json.dumps(said).encode())
+        wait_for_readers(store, said, timeout)
+    else:
+        try:
+            said = json.loads(store.get("rendezvous/verdict", timeout + SLACK))
+        except DistTimeoutError:
+            raise DistTimeoutError(
+                f"[rendezvous] gave up after {timeout:g} s: rank 0 of {info.world_size} did not "
+                f"come to {info.store}"
+            ) from None
+        store.set(f"rendezvous/reader/{store.add('rendezvous/readers', 1)}", b"")
     if "late" in said:
         raise DistTimeoutError(f"[rendezvous] rank {info.rank}: {said['late']}")
     if "error" in said:
@@ -52,7 +59,7 @@ def rendezvous(
     return [base64.b64decode(text) for text in said["payloads"]]
 
 
-def greeting(info: RankInfo, communicator: str, payload: bytes) -> dict[str, object]:
+def greeting(info: RankInfo, communicator: str, payload: bytes) -> dict[str, Any]:
     """What a rank says about itself: what has to be equal, and who it is."""
     return {
         "rank": info.rank,
@@ -69,12 +76,11 @@ def greeting(info: RankInfo, communicator: str, payload: bytes) -> dict[str, obj
     }
 
 
-def verdict(store: Store, mine: dict[str, object], timeout: float) -> dict[str, object]:
+def verdict(store: Store, mine: dict[str, Any], timeout: float) -> dict[str, Any]:
     """What rank 0 finds about those who come: all payloads, or what is wrong."""
     wanted = mine["equal"]
-    assert isinstance(wanted, dict)
-    world_size = wanted["world size"]
-    came: dict[int, dict[str, object]] = {}
+    world_size: int = wanted["world size"]
+    came: dict[int, dict[str, Any]] = {}
     deadline = Deadline(timeout, "[rendezvous]")
     for place in range(1, world_size + 1):
         try:
@@ -82,21 +88,38 @@ def verdict(store: Store, mine: dict[str, object], timeout: float) -> dict[str, 
         except DistTimeoutError:
             missing = ", ".join(str(r) for r in range(world_size) if r not in came)
             return {
-                "late": f"gave up after {timeout:g} s: of {world_size} ranks {missing} did not come"
+                "late": f"gave up after {timeout:g} s: of {world_size} ranks {missing} did not "
+                "come",
+                "readers": len(came) - 1,
             }
         if other["rank"] in came:
             first = came[other["rank"]]
-            return {"error": f"rank {other['rank']} was started twice: {who(first)}, {who(other)}"}
+            return {
+                "error": f"rank {other['rank']} was started twice: {who(first)}, {who(other)}",
+                "readers": world_size - 1,
+            }
         for name, value in other["equal"].items():
             if value != wanted.get(name):
                 return {
                     "error": f"the ranks differ in the {name}: {wanted.get(name)} in {who(mine)}, "
-                    f"{value} in {who(other)}"
+                    f"{value} in {who(other)}",
+                    "readers": world_size - 1,
                 }
         came[other["rank"]] = other
-    return {"payloads": [came[rank]["payload"] for rank in range(world_size)]}
+    payloads = [came[rank]["payload"] for rank in range(world_size)]
+    return {"payloads": payloads, "readers": world_size - 1}
 
 
-def who(said: dict[str, object]) -> str:
+def wait_for_readers(store: Store, said: dict[str, Any], timeout: float) -> None:
+    """Until the others have read the verdict; after a failure some may never come to do so."""
+    deadline = Deadline(timeout if "payloads" in said else LINGER, "[rendezvous]")
+    for number in range(1, said["readers"] + 1):
+        try:
+            store.get(f"rendezvous/reader/{number}", deadline.remaining())
+        except DistTimeoutError:
+            return
+
+
+def who(said: dict[str, Any]) -> str:
     """A rank with its process and its host."""
     return f"rank {said['rank']} (process {said['pid']} on {said['host']})"

@@ -265,7 +265,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where if is_loopback(where[0]) else ("", port))
+        listener.bind(where if is_loopback(str(where[0])) else ("", port))
         listener.listen(1024)
     except OSError:
         listener.close()
