@@ -87,7 +87,9 @@ def test_a_module_can_be_run(start):
 def test_ranks_of_one_host_share_its_processors(launch):
     program = "import os; print(os.environ.get('OMP_NUM_THREADS'))"
     share = max(1, os.cpu_count() // 2)
-    assert launch(program, "-n", "2")[1] == f"[0] {share}\n[1] {share}\n"
+    assert sorted(launch(program, "-n", "2")[1].split()) == sorted(
+        f"[0] {share} [1] {share}".split()
+    )
     assert launch(program, "-n", "1")[1] == "[0] None\n"
     assert launch(program, "-n", "1", variables={"OMP_NUM_THREADS": "9"})[1] == "[0] 9\n"
 
