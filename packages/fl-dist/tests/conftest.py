@@ -19,6 +19,7 @@ LAUNCHERS = (
 )  # fmt: skip
 
 Start = Callable[..., "subprocess.Popen[str]"]
+sys.path.append(str(FOLDER))  # ranks import `process_programs` from there
 
 
 @pytest.fixture(autouse=True)
