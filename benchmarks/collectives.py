@@ -58,7 +58,7 @@ class Ranks:
         pools = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
         shared = {**os.environ, **pools, "FL_DIST_STORE": f"file:{self._folder}/store"}
         if "mpi" in library:
-            from fl_dist.mpi_job import mpiexec
+            from fl_dist.mpi_world import mpiexec
 
             start = [str(mpiexec()), "-n", str(RANKS), *command]
             self._processes = [subprocess.Popen(start, env=shared)]
@@ -162,7 +162,7 @@ def torch_calls() -> Callable[[str], Call]:
 def mpi_calls() -> Callable[[str], Call]:
     import numpy as np
 
-    from fl_dist.mpi_job import import_mpi
+    from fl_dist.mpi_world import import_mpi
 
     comm = import_mpi().COMM_WORLD
 

@@ -5,7 +5,7 @@ starts mpiexec itself. Collectives are MPI's nonblocking ones, polled until thei
 
 MPI differs from the contract in three points. It has no float16 and bfloat16: they are reduced as
 float32. Its max and min of floating dtypes treat NaN differently on each rank: the derived
-algorithm computes them. It does not say which rank is gone: ranks tell it (``fl_dist.mpi_job``).
+algorithm computes them. It does not say which rank is gone: ranks tell it (``fl_dist.mpi_world``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import ArgumentError, DistError
 from fl_dist.host_arrays import HostArray
-from fl_dist.mpi_job import Job, import_mpi, mpiexec
+from fl_dist.mpi_world import MPIWorld, import_mpi, mpiexec
 from fl_dist.processes import fold
 from fl_dist.rank_info import RankInfo
 from fl_tensor import Tensor
@@ -55,13 +55,13 @@ class MPICommunicator(Communicator):
         "complex128".split()
     )
 
-    def __init__(self, job: Job, mpi: Any, ranks: Sequence[int]) -> None:
+    def __init__(self, world: MPIWorld, mpi: Any, ranks: Sequence[int]) -> None:
         """mpi: an intracommunicator of mpi4py. ranks: its ranks, numbered as in the job."""
         super().__init__(mpi.Get_rank(), mpi.Get_size())
-        self._job = job
+        self._world = world
         self._mpi = mpi
         self._ranks = list(ranks)
-        self._is_part = len(self._ranks) < job.size
+        self._is_part = len(self._ranks) < world.size
         self._words = np.empty((2, 2), np.int64)
 
     # ---- beginning and end
@@ -82,7 +82,7 @@ class MPICommunicator(Communicator):
         while not request.Test():
             if not deadline.remaining():
                 raise deadline.error("the other ranks to join")
-        joined = cls(Job(MPI, comm, info.local_size), comm, range(found[1]))
+        joined = cls(MPIWorld(MPI, comm, info.local_size), comm, range(found[1]))
         joined.timeout = cls.timeout if timeout is None else timeout
         return joined
 
@@ -99,13 +99,13 @@ class MPICommunicator(Communicator):
         return mpiexec.run(cls, world_size, fn, *args, timeout=timeout)
 
     def do_close(self, deadline: Deadline) -> None:
-        self._job.flush(deadline.remaining())
+        self._world.flush(deadline.remaining())
         if not self._is_part:
-            self._job.tell("its program ended", failed=False)
+            self._world.tell("its program ended", failed=False)
 
     def abort(self, cause: str) -> None:
         super().abort(cause)
-        self._job.tell(cause, failed=True)
+        self._world.tell(cause, failed=True)
 
     # ---- messages
 
@@ -116,13 +116,13 @@ class MPICommunicator(Communicator):
         message = np.empty(begin + elements.size, np.uint8)
         message[:begin] = np.frombuffer(header.ljust(begin - 1) + b"\0", np.uint8)
         message[begin:] = elements
-        self._job.send(self._mpi, message, dst, self._tag(tag, channel, deadline))
+        self._world.send(self._mpi, message, dst, self._tag(tag, channel, deadline))
 
     def do_recv(
         self, src: int, tag: int, channel: int, deadline: Deadline, like: Tensor | None = None
     ) -> Tensor:
         tag = self._tag(tag, channel, deadline)
-        _, message = self._job.receive(self._mpi, src, tag, deadline, [self._ranks[src]])
+        _, message = self._world.receive(self._mpi, src, tag, deadline, [self._ranks[src]])
         return _unpacked(message, like)
 
     def do_probe(self, src: int, tag: int, channel: int) -> bool:
@@ -130,19 +130,19 @@ class MPICommunicator(Communicator):
         tag = self._tag(tag, channel, deadline)
         if self._mpi.Iprobe(src, tag):
             return True
-        self._job.check_present(deadline, [self._ranks[src]])
+        self._world.check_present(deadline, [self._ranks[src]])
         return False
 
     def do_recv_any(self, tag: int, channel: int, deadline: Deadline) -> tuple[int, Tensor]:
-        ANY_SOURCE = self._job.MPI.ANY_SOURCE
+        ANY_SOURCE = self._world.MPI.ANY_SOURCE
         tag = self._tag(tag, channel, deadline)
-        others = [rank for rank in self._ranks if rank != self._job.rank]
-        src, message = self._job.receive(self._mpi, ANY_SOURCE, tag, deadline, others, need=any)
+        others = [rank for rank in self._ranks if rank != self._world.rank]
+        src, message = self._world.receive(self._mpi, ANY_SOURCE, tag, deadline, others, need=any)
         return src, _unpacked(message)
 
     def _tag(self, tag: int, channel: int, deadline: Deadline) -> int:
         number = tag + (channel << 16)
-        limit: int = self._mpi.Get_attr(self._job.MPI.TAG_UB)
+        limit: int = self._mpi.Get_attr(self._world.MPI.TAG_UB)
         if number > limit:
             raise DistError(
                 f"{deadline.where}: tag {tag} of channel {channel} is {number} in MPI, and this "
@@ -200,7 +200,7 @@ class MPICommunicator(Communicator):
         out = host_arrays.empty(math.prod(shape), array.dtype)
         row = math.prod(x.shape[1:]) * array.itemsize
         sizes = [count * row for count in counts]
-        BYTE = self._job.MPI.BYTE
+        BYTE = self._world.MPI.BYTE
         received = [out.view(np.uint8), sizes, None, BYTE]
         request = self._mpi.Iallgatherv([array.view(np.uint8), BYTE], received)
         self._complete(request, (array, out, sizes), deadline)
@@ -211,25 +211,25 @@ class MPICommunicator(Communicator):
         out = host_arrays.empty(array.size, array.dtype)
         if self.rank == root:
             out[...] = array
-        request = self._mpi.Ibcast([out.view(np.uint8), self._job.MPI.BYTE], root)
+        request = self._mpi.Ibcast([out.view(np.uint8), self._world.MPI.BYTE], root)
         self._complete(request, out, deadline)
         return host_arrays.tensor(out, x.shape, x.dtype, like=x)
 
     def do_split(self, color: int | None, key: int, deadline: Deadline) -> Communicator | None:
-        MPI = self._job.MPI
+        MPI = self._world.MPI
         part = self._mpi.Split(MPI.UNDEFINED if color is None else color, key)
         if part == MPI.COMM_NULL:
             return None
         numbers = part.Get_group().Translate_ranks(None, self._mpi.Get_group())
-        return type(self)(self._job, part, [self._ranks[r] for r in numbers])
+        return type(self)(self._world, part, [self._ranks[r] for r in numbers])
 
     # ---- inside
 
     def _complete(self, request: Any, memory: Any, deadline: Deadline) -> None:
-        self._job.complete(request, memory, deadline, self._ranks)
+        self._world.complete(request, memory, deadline, self._ranks)
 
     def _op(self, op: str) -> Any:
-        return getattr(self._job.MPI, _OPS[op])
+        return getattr(self._world.MPI, _OPS[op])
 
     def _reduces(self, x: Tensor, op: str) -> bool:
         """Whether MPI reduces it, as it is or in float32."""

@@ -75,7 +75,7 @@ def import_mpi() -> Any:
     return MPI
 
 
-class Job:
+class MPIWorld:
     """The MPI job as this process sees it. Ranks are those of ``world``, a communicator of MPI."""
 
     def __init__(self, MPI: Any, world: Any, local_size: int) -> None:
