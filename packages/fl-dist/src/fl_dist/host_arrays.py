@@ -16,7 +16,7 @@ import fl_tensor as ft
 from fl_memory.buffers import exporter
 from fl_tensor import DType, Tensor
 
-__all__ = ["HostArray", "empty", "flat", "storage", "tensor", "writable"]
+__all__ = ["HostArray", "bfloat16", "empty", "flat", "storage", "tensor", "writable"]
 
 HostArray = np.ndarray[Any, Any]
 
@@ -68,7 +68,7 @@ def tensor(array: HostArray, shape: tuple[int, ...], dtype: DType, like: Tensor 
     backend = None if like is None else like.backend
     device = None if like is None else like.device
     if dtype is ft.bfloat16:
-        kind = _bfloat16()
+        kind = bfloat16()
         if kind is None:
             return ft.frombytes(memoryview(array.view(np.uint8)), shape, dtype, device, backend)
         array = array.view(kind)
@@ -76,7 +76,8 @@ def tensor(array: HostArray, shape: tuple[int, ...], dtype: DType, like: Tensor 
 
 
 @functools.lru_cache(maxsize=1)
-def _bfloat16() -> np.dtype[Any] | None:
+def bfloat16() -> np.dtype[Any] | None:
+    """NumPy's dtype of bfloat16, where the package ml_dtypes is installed."""
     try:
         import ml_dtypes
     except ImportError:

@@ -16,6 +16,7 @@ REGISTRY = Registry(
         "gloo": "fl_dist.gloo:GlooCommunicator",
         "local": "fl_dist.local:LocalCommunicator",
         "mpi": "fl_dist.mpi:MPICommunicator",
+        "processes": "fl_dist.processes:ProcessesCommunicator",
         "threads": "fl_dist.threads:ThreadsCommunicator",
     },
 )

@@ -224,14 +224,14 @@ class Arena:
                         source = mine if r == self.place else slots[r, : stop - part.start]
                         out[start + part.start : start + stop] = source
 
-    def broadcast(self, x: HostArray, out: HostArray, root: int, deadline: Deadline) -> None:
-        """Rank ``root``'s ``x`` into ``out`` of the others."""
+    def broadcast(self, x: HostArray, out: HostArray | None, root: int, deadline: Deadline) -> None:
+        """Rank ``root``'s ``x`` into ``out`` of the others; the root passes None."""
         for part in _chunks(x.size, CHUNK // x.itemsize):
             slot = self._next_slots(x[part])[root]
-            if root == self.place:
+            if out is None:
                 slot[:] = x[part]
             self.meet(deadline)
-            if root != self.place:
+            if out is not None:
                 out[part] = slot
 
     def _next_slots(self, like: HostArray, count: int | None = None) -> HostArray:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 import fl_tensor as ft
-from fl_dist.host_arrays import HostArray
+from fl_dist.host_arrays import HostArray, bfloat16
 from fl_tensor import DType
 
-__all__ = ["accumulate", "finish", "fold", "narrowed", "widened"]
+__all__ = ["accumulate", "finish", "fold", "is_widened", "narrowed", "widened"]
 
 _UFUNCS: dict[str, np.ufunc] = {
     "sum": np.add,
@@ -27,7 +27,9 @@ _UFUNCS: dict[str, np.ufunc] = {
 
 def fold(op: str, dtype: DType, rows: Sequence[HostArray], out: HostArray) -> None:
     """Reduce one array per rank, in rank order, into ``out``."""
-    if dtype.itemsize == 2 and dtype.kind == "f":
+    if dtype is ft.bfloat16 and op in ("max", "min") and bfloat16() is not None:
+        rows, out = [row.view(bfloat16()) for row in rows], out.view(bfloat16())
+    elif is_widened(op, dtype):
         total = widened(dtype, rows[0])
         for row in rows[1:]:
             accumulate(op, total, widened(dtype, row))
@@ -44,6 +46,11 @@ def fold(op: str, dtype: DType, rows: Sequence[HostArray], out: HostArray) -> No
             ufunc(out, row, out=out)
         if op == "mean":
             np.divide(out, len(rows), out=out)
+
+
+def is_widened(op: str, dtype: DType) -> bool:
+    """Whether partial results have another dtype: float32 in place of float16 and bfloat16."""
+    return dtype is ft.bfloat16 or (dtype is ft.float16 and op not in ("max", "min"))
 
 
 def accumulate(op: str, total: HostArray, row: HostArray) -> None:

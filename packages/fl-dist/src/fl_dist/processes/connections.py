@@ -1,8 +1,8 @@
-"""How the ranks of a world find and connect one another, through a store.
+"""How the ranks of a world connect: a socket between every two of them.
 
-Every rank writes a *card*: its version, its host, and the addresses of its listening sockets. Then
-it connects to all lower ranks and is connected by all higher ones: by Unix sockets within a host, by
-TCP between hosts. Who connects shows a secret that stands on the card alone.
+Every rank brings a *card* to the rendezvous: its host, and the addresses of its listening sockets.
+Then it connects to all lower ranks and is connected by all higher ones: by Unix sockets within a
+host, by TCP between hosts. Who connects shows a secret that stands on the card alone.
 """
 
 from __future__ import annotations
@@ -16,138 +16,67 @@ import socket
 import struct
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fl_dist._version import __version__
 from fl_dist.deadline import Deadline
-from fl_dist.errors import DistError, DistTimeoutError, PeerError
+from fl_dist.errors import DistError, PeerError
 from fl_dist.rank_info import RankInfo
-from fl_dist.store import Store, open_store
+from fl_dist.store import open_store
+from fl_dist.store.rendezvous import rendezvous
 
-__all__ = ["Card", "connect"]
+__all__ = ["Card", "connect", "share_descriptor"]
 
-PROTOCOL = 1  # of messages and arenas; ranks of different ones cannot work together
 SECRET = 16  # bytes
 HELLO = struct.Struct(f"!I{SECRET}s")  # rank, secret of the other
-_LOOK = 0.25  # seconds between two looks for a failure of others
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a rank tells the others. ``local`` is its Unix address, ``remote`` its TCP address."""
+    """What a rank tells the others.
 
-    rank: int
-    world_size: int
+    host    equal on ranks that reach one another by Unix sockets
+    local   address of its Unix socket
+    remote  address of its TCP socket, where the job has several hosts
+    secret  what a rank shows that connects
+    """
+
     host: str
     local: str
     remote: tuple[str, int] | None
     secret: str
-    protocol: int = PROTOCOL
-    version: str = __version__
     byteorder: str = sys.byteorder
-    pid: int = field(default_factory=os.getpid)
 
 
-def connect(
-    info: RankInfo, deadline: Deadline
-) -> tuple[dict[int, socket.socket], dict[int, Card]]:
-    """A connected socket to every other rank, and the cards of all."""
+def connect(info: RankInfo, deadline: Deadline) -> tuple[dict[int, socket.socket], list[Card]]:
+    """A connected socket to every other rank, and the cards of all ranks."""
     with contextlib.ExitStack() as stack:
-        try:
-            store = stack.enter_context(
-                open_store(
-                    info.store,
-                    info.token,
-                    info.generation,
-                    server=info.rank == 0,
-                    timeout=deadline.remaining(),
-                )
-            )
-            if store.add(f"processes/came/{info.rank}", 1) > 1:
-                raise DistError(
-                    f"rank {info.rank} was started twice: give every process of a job its own rank "
-                    f"(FL_DIST_RANK), and every job its own store ({info.store})"
-                )
-            listeners = stack.enter_context(_Listeners(info))
-            store.set(_key(info.rank), json.dumps(asdict(listeners.card)).encode())
-            cards = {r: _card(store, info, r, deadline) for r in range(info.world_size)}
-            _compare(cards, info.rank)
-            streams = _streams(info.rank, cards, listeners, deadline)
-            # Rank 0 may serve the store: it stays until all others have read what they need.
-            _leave_store(store, info, deadline)
-        except (DistError, DistTimeoutError) as error:
-            with contextlib.suppress(Exception):
-                store.set(f"processes/failed/{info.rank}", str(error).encode()[:4000])
-                store.set("processes/failed", str(info.rank).encode())
-            raise
-    return streams, cards
-
-
-def _key(rank: int) -> str:
-    return f"processes/card/{rank}"
-
-
-def _card(store: Store, info: RankInfo, rank: int, deadline: Deadline) -> Card:
-    """The card of ``rank``, when it has come; looks for failures of others meanwhile."""
-    while True:
-        try:
-            found = json.loads(store.get(_key(rank), min(_LOOK, deadline.remaining())))
-            break
-        except DistTimeoutError:
-            _look_for_failures(store, deadline)
-            if not deadline.remaining():
-                missing = [r for r in range(info.world_size) if not _has_come(store, r)]
-                names = ", ".join(map(str, missing))
-                raise deadline.error(
-                    f"rank{'s' * (len(missing) > 1)} {names} to join {info.store}"
-                ) from None
-    if found.get("protocol") != PROTOCOL:
-        raise DistError(
-            f"{deadline.where}: rank {rank} runs fl-dist {found.get('version')} (protocol "
-            f"{found.get('protocol')}), this one {__version__} (protocol {PROTOCOL}): install one "
-            "version everywhere"
+        store = open_store(
+            info.store,
+            info.token,
+            info.generation,
+            server=info.rank == 0,
+            timeout=deadline.remaining(),
         )
+        stack.enter_context(store)  # rank 0 closes it when all have shown that they read the cards
+        listeners = stack.enter_context(_Listeners(info))
+        mine = json.dumps(asdict(listeners.card)).encode()
+        found = rendezvous(store, info, "processes", mine, deadline.remaining())
+        cards = [_read_card(card) for card in found]
+        for rank, card in enumerate(cards):
+            if card.byteorder != sys.byteorder:
+                raise DistError(
+                    f"{deadline.where}: rank {rank} runs on a {card.byteorder}-endian machine, "
+                    f"this rank on a {sys.byteorder}-endian one"
+                )
+        return _streams(info.rank, cards, listeners, deadline), cards
+
+
+def _read_card(text: bytes) -> Card:
+    found = json.loads(text)
     found["remote"] = found["remote"] and tuple(found["remote"])
     return Card(**found)
-
-
-def _has_come(store: Store, rank: int) -> bool:
-    with contextlib.suppress(DistTimeoutError):
-        store.get(_key(rank), 0.0)
-        return True
-    return False
-
-
-def _look_for_failures(store: Store, deadline: Deadline) -> None:
-    with contextlib.suppress(DistTimeoutError):
-        rank = int(store.get("processes/failed", 0.0))
-        raise PeerError(
-            deadline.where, rank, store.get(f"processes/failed/{rank}", 1.0).decode()
-        )
-
-
-def _compare(cards: dict[int, Card], rank: int) -> None:
-    mine = cards[rank]
-    for card in cards.values():
-        for name in ("world_size", "byteorder"):
-            if getattr(card, name) != getattr(mine, name):
-                raise DistError(
-                    f"rank {card.rank} has {name} {getattr(card, name)}, rank {rank} has "
-                    f"{getattr(mine, name)}: one job has one {name}, and one store one job"
-                )
-
-
-def _leave_store(store: Store, info: RankInfo, deadline: Deadline) -> None:
-    count = store.add("processes/left", 1)
-    while info.rank == 0 and count < info.world_size:
-        _look_for_failures(store, deadline)
-        if not deadline.remaining():
-            raise deadline.error(f"{info.world_size - count} ranks to connect")
-        time.sleep(0.002)
-        count = store.add("processes/left", 0)
 
 
 # ---- sockets -------------------------------------------------------------------------------------
@@ -166,9 +95,7 @@ class _Listeners:
             self.remote, remote = _listen_everywhere(info.store)
             self._stack.callback(self.remote.close)
         secret = secrets.token_hex(SECRET)
-        self.card = Card(
-            info.rank, info.world_size, f"{_host()}/{info.node}", address, remote, secret
-        )
+        self.card = Card(f"{_host()}/{info.node}", address, remote, secret)
 
     def __enter__(self) -> _Listeners:
         return self
@@ -231,17 +158,18 @@ def _host() -> str:
 
 
 def _streams(
-    rank: int, cards: dict[int, Card], listeners: _Listeners, deadline: Deadline
+    rank: int, cards: Sequence[Card], listeners: _Listeners, deadline: Deadline
 ) -> dict[int, socket.socket]:
     """Connections to lower ranks, and from higher ones."""
     streams: dict[int, socket.socket] = {}
     try:
         for other in range(rank):
-            streams[other] = _dial(rank, cards[rank], cards[other], deadline)
+            streams[other] = _dial(rank, cards[rank], other, cards[other], deadline)
         here = cards[rank].host
         for listener in listeners.sockets():
             local = listener is listeners.local
-            awaited = {r for r in cards if r > rank and (cards[r].host == here) == local}
+            higher = range(rank + 1, len(cards))
+            awaited = {r for r in higher if (cards[r].host == here) == local}
             _accept(listener, awaited, cards[rank].secret, streams, deadline)
     except BaseException:
         for stream in streams.values():
@@ -250,7 +178,9 @@ def _streams(
     return streams
 
 
-def _dial(rank: int, mine: Card, other: Card, deadline: Deadline) -> socket.socket:
+def _dial(
+    rank: int, mine: Card, other_rank: int, other: Card, deadline: Deadline
+) -> socket.socket:
     if other.host == mine.host:
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         address: str | tuple[str, int] = other.local
@@ -268,8 +198,10 @@ def _dial(rank: int, mine: Card, other: Card, deadline: Deadline) -> socket.sock
         stream.close()
         how = address if isinstance(address, tuple) else "a Unix socket"
         raise PeerError(
-            deadline.where, other.rank, f"no connection to {how}: {error}; FL_DIST_HOST names the "
-            "address of a host where it has several"
+            deadline.where,
+            other_rank,
+            f"no connection to {how}: {error}; FL_DIST_HOST names the address of a host that has "
+            "several",
         ) from None
     return stream
 
@@ -316,17 +248,17 @@ def _read(stream: socket.socket, count: int) -> bytes:
 
 
 def share_descriptor(
-    make: Callable[[], int], streams: dict[int, socket.socket], members: list[int], rank: int
+    make: Callable[[], int], streams: dict[int, socket.socket], members: Sequence[int], rank: int
 ) -> int:
     """A file descriptor that the lowest of ``members`` makes and the others get from it."""
     first = min(members)
-    if rank == first:
-        fd = make()
-        for other in members:
-            if other != rank:
-                socket.send_fds(streams[other], [b"A"], [fd])
-        return fd
-    _, fds, _, _ = socket.recv_fds(streams[first], 1, 1)
-    if not fds:
-        raise ConnectionError("no descriptor came")
-    return fds[0]
+    if rank != first:
+        _, fds, _, _ = socket.recv_fds(streams[first], 1, 1)
+        if not fds:
+            raise ConnectionError(f"rank {first} sent no shared memory")
+        return fds[0]
+    fd = make()
+    for other in members:
+        if other != rank:
+            socket.send_fds(streams[other], [b"A"], [fd])
+    return fd
