@@ -76,7 +76,7 @@ def _run_mpiexec(world_size: int, folder: Path) -> list[str]:
     process = subprocess.Popen(
         command,
         env=environ,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,  # its end tells rank 0 that this process is gone
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -84,7 +84,7 @@ def _run_mpiexec(world_size: int, folder: Path) -> list[str]:
         start_new_session=True,
     )
     remarks: list[str] = []
-    assert process.stdout is not None
+    assert process.stdin is not None and process.stdout is not None
     reader = threading.Thread(target=_pass_on, args=(process.stdout, remarks), daemon=True)
     reader.start()
     try:
@@ -96,7 +96,10 @@ def _run_mpiexec(world_size: int, folder: Path) -> list[str]:
                 process.wait(0.05)
     finally:
         _end(process, folder)
-    reader.join(1.0)
+        reader.join(1.0)
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
     return remarks
 
 
@@ -185,6 +188,8 @@ def _first_ended(missing: Sequence[int], folder: Path, remarks: str) -> tuple[in
 
 def main(folder: Path) -> None:
     info = environment()
+    if info.rank == 0:
+        threading.Thread(target=_end_with_caller, name="fl_dist caller", daemon=True).start()
     process = folder / f"process-{info.rank}"
     process.write_text(f"{os.getpid()} {_started(os.getpid())}")
     import_mpi()  # before the environment of the caller replaces that of mpiexec
@@ -197,6 +202,12 @@ def main(folder: Path) -> None:
     part.write_bytes(outcome)
     part.rename(folder / f"outcome-{info.rank}")
     process.unlink()
+
+
+def _end_with_caller() -> None:
+    """The standard input of rank 0 comes from the caller. mpiexec ends the other ranks, too."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
