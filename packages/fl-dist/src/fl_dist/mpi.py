@@ -55,13 +55,15 @@ class MPICommunicator(Communicator):
         "complex128".split()
     )
 
-    def __init__(self, world: MPIWorld, mpi: Any, ranks: Sequence[int]) -> None:
+    def __init__(
+        self, world: MPIWorld, mpi: Any, ranks: Sequence[int], is_group: bool = False
+    ) -> None:
         """mpi: an intracommunicator of mpi4py. ranks: its ranks, numbered as in the job."""
         super().__init__(mpi.Get_rank(), mpi.Get_size())
         self._world = world
         self._mpi = mpi
         self._ranks = list(ranks)
-        self._is_part = len(self._ranks) < world.size
+        self._is_group = is_group
         self._words = np.empty((2, 2), np.int64)
 
     # ---- beginning and end
@@ -100,8 +102,10 @@ class MPICommunicator(Communicator):
 
     def do_close(self, deadline: Deadline) -> None:
         self._world.flush(deadline.remaining())
-        if not self._is_part:
+        if not self._is_group:
             self._world.tell("its program ended", failed=False)
+        elif not self._world.abandoned:  # MPI can have some 2,000 communicators at a time
+            self._mpi.Free()
 
     def abort(self, cause: str) -> None:
         super().abort(cause)
@@ -221,7 +225,7 @@ class MPICommunicator(Communicator):
         if part == MPI.COMM_NULL:
             return None
         numbers = part.Get_group().Translate_ranks(None, self._mpi.Get_group())
-        return type(self)(self._world, part, [self._ranks[r] for r in numbers])
+        return type(self)(self._world, part, [self._ranks[r] for r in numbers], True)
 
     # ---- inside
 

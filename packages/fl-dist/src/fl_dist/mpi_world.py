@@ -93,7 +93,8 @@ class MPIWorld:
         self._lock = threading.Lock()
         self._sending: list[tuple[Any, Any]] = []
         self._sender: threading.Thread | None = None
-        self._abandoned: list[Any] = []
+        #: Requests of operations that were given up, with their memory.
+        self.abandoned: list[Any] = []
         atexit.register(self.leave)
 
     # ---- waiting
@@ -109,7 +110,7 @@ class MPIWorld:
         try:
             self.poll(test, deadline, ranks)
         except BaseException:
-            self._abandoned.append((request, memory))
+            self.abandoned.append((request, memory))
             raise
 
     def poll(
@@ -136,8 +137,8 @@ class MPIWorld:
                 if now - gone_since > GRACE:
                     raise error
             elif now >= deadline.at:
-                names = ", ".join(str(rank) for rank in ranks if rank != self.rank)
-                raise deadline.error(f"rank{'s' * (len(ranks) > 1)} {names}")
+                others = [str(rank) for rank in ranks if rank != self.rank]
+                raise deadline.error(f"rank{'s' * (len(others) > 1)} {', '.join(others)}")
             if self._left:
                 raise DistError(f"{deadline.where}: the program has ended")
             time.sleep(pause)

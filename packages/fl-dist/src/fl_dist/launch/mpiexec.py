@@ -129,19 +129,22 @@ def _end(process: subprocess.Popen[str], folder: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    end = time.monotonic() + 1.0
     for file in folder.glob("process-*"):
         number, started = file.read_text().split()
-        if _started(int(number)) == started:  # not another process with its number
+        while started == _started(int(number)) != "-" and time.monotonic() < end:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(number), signal.SIGKILL)
+            time.sleep(1e-3)
 
 
 def _started(process: int) -> str:
-    """When a process was started, by Linux; "" where there is none, or another system."""
+    """When a process was started, which tells it from a later one with its number; "-" where Linux
+    knows none."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:
-        return ""
+        return "-"
 
 
 def _results(world_size: int, folder: Path, remarks: Sequence[str]) -> list[Any]:
