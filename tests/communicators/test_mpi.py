@@ -84,8 +84,9 @@ def test_a_stopped_rank_is_a_timeout_and_nobody_stays(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match="gave up after 1 s") as caught:
         MPICommunicator.run(2, programs.stop_process, str(tmp_path), timeout=1.0)
     assert type(caught.value.errors[0]).__name__ == "DistTimeoutError"
-    for file in tmp_path.iterdir():
-        assert not Path(f"/proc/{file.name}").exists()
+    states = [Path("/proc", file.name, "stat") for file in tmp_path.iterdir()]
+    assert len(states) == 2
+    assert [file for file in states if file.exists() and ") Z " not in file.read_text()] == []
 
 
 def test_long_messages_arrive_while_the_sender_computes() -> None:

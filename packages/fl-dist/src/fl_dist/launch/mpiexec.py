@@ -12,6 +12,7 @@ import contextlib
 import os
 import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,14 +56,16 @@ def run(
     """
     launch.check(communicator, world_size, timeout)
     packed = wire.pack(communicator, world_size, fn, args, timeout)
-    with tempfile.TemporaryDirectory(prefix="fl_dist-") as name:
-        folder = Path(name)
+    folder = Path(tempfile.mkdtemp(prefix="fl_dist-"))
+    try:
         main = spawn.get_preparation_data("rank")
         del main["authkey"]  # not for files
         for rank, program in enumerate(packed):
             (folder / f"program-{rank}").write_bytes(pickle.dumps((main, program)))
         remarks = _run_mpiexec(world_size, folder)
         return _results(world_size, folder, remarks)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_mpiexec(world_size: int, folder: Path) -> list[str]:
@@ -139,12 +142,13 @@ def _end(process: subprocess.Popen[str], folder: Path) -> None:
 
 
 def _started(process: int) -> str:
-    """When a process was started, which tells it from a later one with its number; "-" where Linux
-    knows none."""
+    """When a process that runs was started, which tells it from a later one with its number; "-"
+    where there is none, or no Linux to ask."""
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return "-"
+    return "-" if fields[0] in "ZX" else fields[19]  # a zombie does not run
 
 
 def _results(world_size: int, folder: Path, remarks: Sequence[str]) -> list[Any]:
@@ -209,7 +213,7 @@ def main(folder: Path) -> None:
 
 def _end_with_caller() -> None:
     """The standard input of rank 0 comes from the caller. mpiexec ends the other ranks, too."""
-    sys.stdin.buffer.read()
+    os.read(0, 1)  # nobody writes there
     os.kill(os.getpid(), signal.SIGKILL)
 
 
