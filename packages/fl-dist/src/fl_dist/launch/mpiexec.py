@@ -197,8 +197,7 @@ def main(folder: Path) -> None:
     info = environment()
     if info.rank == 0:
         threading.Thread(target=_end_with_caller, name="fl_dist caller", daemon=True).start()
-    process = folder / f"process-{info.rank}"
-    process.write_text(f"{os.getpid()} {_started(os.getpid())}")
+    (folder / f"process-{info.rank}").write_text(f"{os.getpid()} {_started(os.getpid())}")
     import_mpi()  # before the environment of the caller replaces that of mpiexec
     prepared, program = pickle.loads((folder / f"program-{info.rank}").read_bytes())
     spawn.prepare(prepared)
@@ -208,7 +207,6 @@ def main(folder: Path) -> None:
     part = folder / f"part-{info.rank}"
     part.write_bytes(outcome)
     part.rename(folder / f"outcome-{info.rank}")
-    process.unlink()
 
 
 def _end_with_caller() -> None:
