@@ -42,7 +42,7 @@ from fl_dist.call import LIST_OPERATIONS, Call
 from fl_dist.deadline import Deadline
 from fl_dist.donation import donate as give_up
 from fl_dist.errors import ArgumentError, DistError, DistTimeoutError, PeerError, one_line
-from fl_dist.flight_recorder import FlightRecorder
+from fl_dist.flight_recorder import Entry, FlightRecorder
 from fl_dist.queues import Job, OrderedQueues, ProgressThread
 from fl_dist.transport import Transport
 from fl_dist.values import computed
@@ -465,6 +465,12 @@ class Communicator(Transport):
         if self._broken is not None:
             raise DistError(f"{deadline.where}: this communicator cannot go on: {self._broken}")
 
+    def progress(self) -> None:
+        """With ``thread_rule = "one"``: call it in every loop in which a hook waits. Messages that
+        were asked for meanwhile are served, so ``do_send``, ``do_recv`` and ``do_probe`` are
+        called from in there."""
+        self._queues.progress()
+
     # ---- not part of the contract ----------------------------------------------------------------
 
     def _do(self, call: Call, deadline: Deadline) -> Any:
@@ -513,22 +519,31 @@ class Communicator(Transport):
             finally:
                 entry.end()
         work = self.start(call, deadline)
-        work.on_end(entry.end)
+        work.on_end(lambda: self._note_end(work, entry))
         self._under_way = [w for w in self._under_way if not w.settled]
         self._under_way.append(work)
         return work
 
+    def _note_end(self, work: Work, entry: Entry) -> None:
+        entry.end()
+        if isinstance(work.failure, DistTimeoutError):
+            self.flight_recorder.report(work.failure)
+
+    def _on_transport(self, body: Callable[[], Any]) -> Any:
+        """``body()`` where hooks may be called, for code that calls them itself."""
+        return self._queues.call(Job("transport", "transport", body))
+
     def _job(self, call: Call, deadline: Deadline) -> Job:
         """``call`` for a queue: its key, its name, what to do, and whether that would block."""
-        ready = None
-        if call.operation == "recv":
-            src, tag = call.parameters["src"], call.parameters["tag"]
-
-            def ready() -> bool:
-                return not deadline.remaining() or messages.has_come(self, src, tag)
-
+        ready = None if call.number else lambda: self._would_return(call, deadline)
         key = (id(self), call.queue_key)  # the groups of a transport may share a queue
         return Job(key, call.title, lambda: self.perform(call, deadline), ready)
+
+    def _would_return(self, call: Call, deadline: Deadline) -> bool:
+        """Whether a send (always) or a receive would return at once."""
+        if call.operation == "send" or not deadline.remaining():
+            return True
+        return messages.has_come(self, call.parameters["src"], call.parameters["tag"])
 
     def _take_kept(self, src: int, tag: int, channel: int) -> Tensor | None:
         """A message that ``do_probe`` took in."""

@@ -31,7 +31,8 @@ class Transport(ABC):
 
     #: What ``run`` starts: ``"processes"`` or ``"threads"`` of the calling process.
     ranks_are: ClassVar[str] = "processes"
-    #: ``"many"``: several threads of a rank may call the hooks at once. ``"one"``: one thread only.
+    #: ``"many"``: several threads of a rank may call the hooks at once. ``"one"``: one thread only;
+    #: then a hook that waits calls ``self.progress()`` in its loop.
     thread_rule: ClassVar[str] = "many"
     #: Names of dtypes that the transport reduces itself; others take the derived algorithms.
     native_dtypes: ClassVar[frozenset[str]] = frozenset()
