@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,6 @@ from _measure import environment, interleave, parsed, parser_of, report, take_tu
 #: Elements of float32.
 CASES = {"1KB": 1 << 8, "64KB": 1 << 14, "1MB": 1 << 18, "64MB": 1 << 24}
 TINY = {"1KB": 1 << 8, "64KB": 1 << 14}
-RAW = ["raw shared memory", "raw mpi4py", "torch gloo"]
-OURS = ["processes", "processes, unchecked", "mpi", "mpi, unchecked"]
 RANKS = 2
 #: The step of ``--overlap``.
 LAYERS, ROWS, WIDTH, GRADIENT = 8, 224, 1024, 1 << 19
@@ -76,7 +74,8 @@ class Ranks:
 
     def __exit__(self, *error: object) -> None:
         for rank in self._ranks:
-            rank.send(None)
+            with suppress(BrokenPipeError):  # it has failed
+                rank.send(None)
         for process in self._processes:
             process.wait()
         self._listener.close()
@@ -182,8 +181,8 @@ def arena_calls(comm: Any) -> Callable[[str], Call]:
     def make(case: str) -> Call:
         x = np.zeros(CASES[case], np.float32)
         out = np.empty_like(x)
-        deadline = Deadline(600.0, "[collectives]")
-        return lambda: comm.arena.all_reduce(x, out, "sum", ft.float32, deadline)
+        arena, deadline = comm._arena, Deadline(600.0, "[collectives]")
+        return lambda: arena.all_reduce(x, out, "sum", ft.float32, deadline)
 
     return make
 
@@ -243,25 +242,24 @@ def step_calls(comm: Any, tiny: bool) -> Callable[[str], Call]:
 
 
 def reductions(given: argparse.Namespace) -> list[dict[str, Any]]:
-    """A row for each size."""
-    libraries = ["raw shared memory", *OURS[:2]] if given.tiny else [*RAW, *OURS]
+    """A row for each size and communicator of ours."""
+    pairs = [("processes", "raw shared memory"), ("mpi", "raw mpi4py")][: 1 if given.tiny else 2]
+    libraries = [name for ours, raw in pairs for name in (raw, ours, f"{ours}, unchecked")]
+    libraries += [] if given.tiny else ["torch gloo"]
     rows = []
     with ExitStack() as stack:
         ranks = {name: stack.enter_context(Ranks(name, given.tiny)) for name in libraries}
         for case in given.only or (TINY if given.tiny else CASES):
-            us = {
-                name: 1e6 * seconds
-                for name, seconds in take_turns(ranks, case, given.rounds, given.moment).items()
-            }
-            row: dict[str, Any] = {"case": case} | {f"{name}, us": us[name] for name in ranks}
-            for ours, raw in (("processes", "raw shared memory"), ("mpi", "raw mpi4py")):
-                if ours in us:
-                    row[f"{ours} - {raw}, us"] = us[ours] - us[raw]
-                    row[f"{ours} / {raw}"] = us[ours] / us[raw]
-                    row[f"check of {ours}, us"] = us[ours] - us[f"{ours}, unchecked"]
-            if "torch gloo" in us:
-                row["torch gloo / processes"] = us["torch gloo"] / us["processes"]
-            rows.append(row)
+            seconds = take_turns(ranks, case, given.rounds, given.moment)
+            us = {name: 1e6 * found for name, found in seconds.items()}
+            for ours, raw in pairs:
+                row: dict[str, Any] = {"case": case, "communicator": ours}
+                row |= {"raw, us": us[raw], "ours, us": us[ours]}
+                row |= {"ours - raw, us": us[ours] - us[raw], "ours / raw": us[ours] / us[raw]}
+                row["check, us"] = us[ours] - us[f"{ours}, unchecked"]
+                if "torch gloo" in us:
+                    row["torch gloo / ours"] = us["torch gloo"] / us[ours]
+                rows.append(row)
     return rows
 
 
@@ -302,7 +300,7 @@ def main() -> None:
         return
     rows = overlaps(given) if given.overlap else reductions(given)
     about = environment("numpy", "torch", "mpi4py", "mpich", "fl-dist")
-    report(given, {**about, "ranks": RANKS, "rounds": given.rounds}, rows)
+    report(given, {**about, "ranks": RANKS, "rounds": given.rounds}, rows, list(rows[0])[:2])
 
 
 if __name__ == "__main__":
