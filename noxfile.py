@@ -12,6 +12,7 @@ nox -s demo             train a convolutional network on real digits
 nox -s oracles          compare with PyTorch (Python 3.11)
 nox -s interop          exchange weights with torchvision and transformers (Python 3.11)
 nox -s torch_backend    run on PyTorch, wrapped by an outside package (Python 3.11)
+nox -s communicators   train and test in processes, on MPI, and on Gloo (Python 3.10)
 nox -s interpreters     values in place and forks on each Python that is installed (3.10 to 3.13)
 
 Arguments after `--` go to the tool: `nox -s "tests(fl-nn)" -- -k dropout`.
@@ -40,6 +41,7 @@ from sessions import quick as quick
 from sessions import settings as settings
 from sessions import published as published
 from sessions import outside as outside
+from sessions import distributed as distributed
 from sessions import long as long
 
 nox.needs_version = ">=2025.2.9"

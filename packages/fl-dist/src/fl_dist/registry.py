@@ -13,7 +13,9 @@ REGISTRY = Registry(
     host_package="fl-dist",
     base=Communicator,
     builtins={
+        "gloo": "fl_dist.gloo:GlooCommunicator",
         "local": "fl_dist.local:LocalCommunicator",
+        "mpi": "fl_dist.mpi:MPICommunicator",
         "processes": "fl_dist.processes:ProcessesCommunicator",
         "threads": "fl_dist.threads:ThreadsCommunicator",
     },
