@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fl_data import drawn_seeds
-from fl_nn import distributed
+from fl_dist import all_gather_object
 from fl_nn.checkpoint import generator_states, load_checkpoint, save_checkpoint
 from fl_nn.errors import CheckpointError
 from fl_nn.training.position import Position, read_position
@@ -24,7 +24,7 @@ def save(trainer: Trainer, path: Path, seconds: float) -> None:
         "meters": {name: meter.state() for name, meter in trainer.meters.items()},
         "seeds": [drawn_seeds(ds) for ds in trainer.datasets],
     }
-    everyone = distributed.all_gather_plain(communicator, own)
+    everyone = all_gather_object(communicator, own)
     if communicator.rank == 0:
         position = Position(
             epoch=trainer.epoch,

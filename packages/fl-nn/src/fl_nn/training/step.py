@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fl_tensor as ft
 from fl_memory import mark
-from fl_nn import distributed
 from fl_nn.errors import TrainingError
-from fl_nn.optim.precision import accumulation_dtype
 from fl_nn.schedules import ReduceLROnPlateau
 from fl_nn.training.checks import fields, scalar
 from fl_nn.training.diagnosis import diagnose, gradients_are_finite, sums_are_finite
@@ -43,26 +42,28 @@ def train_step(
     generators   what the model draws from: it draws the same again when the cause is looked for
     """
     parts = [part for part in map(fields, batches) if len(part[-1])]  # a short batch: no share
-    optimizer, scaler, communicator = trainer.optimizer, trainer.scaler, trainer.communicator
+    optimizer, scaler, average = trainer.optimizer, trainer.scaler, trainer.average
     # All batches are at hand, so that their weights in the mean are known from the first.
-    samples = int(distributed.total(communicator, sum(len(part[-1]) for part in parts), ft.int64))
-    if not samples:
-        raise TrainingError(f"[Trainer] no samples in {_place(trainer)}: leave empty batches out")
+    samples = sum(len(part[-1]) for part in parts)
+    if average is None and not samples:
+        raise _no_samples(trainer)
     states = [generator.state() for generator in generators]
     mark("step", trainer.step)
     optimizer.zero_grad()
-    trainer.figures, trainer.samples = {}, trainer.samples + samples
+    trainer.figures = {}
+    unit = samples if average is None else average.begin(samples)
     loss, last = 0.0, None
-    for part in parts:
+    for number, part in enumerate(parts, start=1):
         loss += _measured(trainer, last)  # one part is computed after the other
-        last = _backward(trainer, part, len(part[-1]) / samples)
-    if communicator.world_size > 1:
-        distributed.sum_gradients(communicator, optimizer.parameters)
-        own = loss + _measured(trainer, last)
-        loss = distributed.total(
-            communicator, own, accumulation_dtype(optimizer.parameters[0].dtype)
-        )
-        last = None
+        sends = average if number == len(parts) else None
+        with nullcontext() if sends is None else sends.overlapped():
+            last = _backward(trainer, part, len(part[-1]) / unit)
+    if average is not None:
+        loss = average.finish(loss + _measured(trainer, last))
+        last, samples = None, average.samples
+        if not samples:
+            raise _no_samples(trainer)
+    trainer.samples += samples
     made = _update(trainer, loss, last)
     loss += _measured(trainer, last)
     trainer.last_loss = loss
@@ -140,6 +141,10 @@ def _measured(trainer: Trainer, done: ForwardResult | None) -> float:
     if math.isfinite(value):
         add(trainer.meters, value, done.output, done.target)
     return value * done.share
+
+
+def _no_samples(trainer: Trainer) -> TrainingError:
+    return TrainingError(f"[Trainer] no samples in {_place(trainer)}: leave empty batches out")
 
 
 def _place(trainer: Trainer) -> str:

@@ -16,6 +16,7 @@ import fl_tensor as ft
 from fl_data import Dataset, as_dataset, restore_seeds
 from fl_nn import distributed
 from fl_nn.checkpoint import Stateful
+from fl_nn.data_parallel import GradientAverage
 from fl_nn.errors import CheckpointError
 from fl_nn.meters import AverageValueMeter, Meter
 from fl_nn.module import Module
@@ -59,6 +60,8 @@ class Trainer(Checked):
     precision          model and loss run under `ag.autocast(precision)`: a policy, or "O1"
     scaler             scales the loss and may skip steps, of all ranks together: batches that make
                        no step. A loss that is not finite then is such a batch, and no error
+    reducer            sums gradients over ranks: `fl_dist.BucketReducer(communicator)` unless
+                       another is given, say one that compresses them
     parts              what else checkpoints keep, by name: all with a `state_dict`
     metadata           plain values to keep in checkpoints
 
@@ -88,6 +91,7 @@ class Trainer(Checked):
         ema: EMA | None = None,
         precision: ag.Policy | str | None = None,
         scaler: DynamicLossScaler | None = None,
+        reducer: dist.Reducer | None = None,
         parts: Mapping[str, Stateful] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
@@ -104,8 +108,11 @@ class Trainer(Checked):
         own = {"schedule": schedule, "scaler": scaler, "ema": ema}
         self.parts: dict[str, Stateful] = {**(parts or {}), **states_of(self.callbacks)}
         self.parts |= {name: part for name, part in own.items() if part is not None}
-        if scaler is not None:
-            scaler.communicator = self.communicator
+        several = self.communicator.world_size > 1
+        #: What averages gradients over ranks; None on one rank.
+        self.average = (
+            GradientAverage(self.communicator, optimizer.parameters, reducer) if several else None
+        )
         self.epoch = self.batch = self.step = self.samples = 0
         self.epochs = self.batches = 0
         self.last_loss = math.nan
@@ -152,7 +159,7 @@ class Trainer(Checked):
             mine = everyones[self.communicator.rank] if everyones else [None, None]
             for ds, seeds in zip(self.datasets, mine, strict=False):
                 restore_seeds(seeds, ds)
-        everyone = distributed.all_gather_plain(self.communicator, len(train))
+        everyone = dist.all_gather_object(self.communicator, len(train))
         check_length(len(train), everyone, self._expected)
         self.batches, self.epochs, self._expected = len(train), epochs, None
         distributed.broadcast_model(self.communicator, self.model)
@@ -292,10 +299,13 @@ class Trainer(Checked):
 
     def _all_ranks_stop(self) -> bool:
         """Whether the run is to end; raises Interrupted where a signal says so, on every rank."""
-        signal = self._signals.received or 0
-        wishes = distributed.all_gather_plain(self.communicator, [signal, self._stopped])
-        self._stopped = next((reason for _, reason in wishes if reason), "")
-        number = max(number for number, _ in wishes)
+        number, wishes = self._signals.received or 0, bool(self._stopped)
+        if self.communicator.world_size > 1:
+            seen = self.communicator.all_reduce(ft.asarray([number, wishes], ft.int64), "max")
+            number, wishes = seen.tolist()
+            if wishes:
+                reasons = dist.all_gather_object(self.communicator, self._stopped)
+                self._stopped = next(reason for reason in reasons if reason)
         if number:
             raise Interrupted(number, self.step, None if self.out is None else self.checkpoint)
         return bool(self._stopped)
