@@ -83,10 +83,11 @@ class BucketReducer(Reducer):
         """Buckets of the plan, in the order in which their last gradients come."""
         full: list[_Bucket] = []
         filling: dict[DType, _Bucket] = {}
+        first_limit = min(self.bucket_bytes, self.first_bucket_bytes)
         for key, (shape, dtype) in reversed(self._specs.items()):
             size = math.prod(shape)
             bucket = filling.get(dtype)
-            limit = self.bucket_bytes if full else self.first_bucket_bytes
+            limit = self.bucket_bytes if full else first_limit
             if bucket is not None and (bucket.size + size) * dtype.itemsize > limit:
                 full.append(filling.pop(dtype))
                 bucket = None

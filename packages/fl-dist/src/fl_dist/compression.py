@@ -21,9 +21,9 @@ class CompressedReducer(Reducer):
 
     Each rank rounds its own gradient before it is sent, so that all ranks add up the same numbers
     and get the same bits. It keeps what rounding took and adds it to its next gradient (error
-    feedback; Seide et al., 1-Bit SGD, Interspeech 2014): over the steps nothing is lost. Values
-    too large for the dtype are sent in parts, in this step and those that follow. What is not
-    finite is sent as it is, so that every rank sees it.
+    feedback; Seide et al., 1-Bit SGD, Interspeech 2014): over the steps nothing of a gradient is
+    lost; sums are rounded once more. Values too large for the dtype are sent in parts, in this step
+    and those that follow. What is not finite is sent as it is, so that every rank sees it.
 
     The errors that were not sent yet are no part of checkpoints: a run that is resumed begins
     without.

@@ -8,8 +8,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fl_tensor as ft
+from fl_autograd import Variable
 from fl_memory import mark
 from fl_nn.errors import TrainingError
+from fl_nn.layers.sync_batch_norm import is_synchronised, on_one_rank
 from fl_nn.schedules import ReduceLROnPlateau
 from fl_nn.training.checks import fields, scalar
 from fl_nn.training.diagnosis import diagnose, gradients_are_finite, sums_are_finite
@@ -41,8 +43,10 @@ def train_step(
 
     generators   what the model draws from: it draws the same again when the cause is looked for
     """
-    parts = [part for part in map(fields, batches) if len(part[-1])]  # a short batch: no share
     optimizer, scaler, average = trainer.optimizer, trainer.scaler, trainer.average
+    parts = [*map(fields, batches)]
+    if average is None or not is_synchronised(trainer.model):
+        parts = [part for part in parts if len(part[-1])]  # a short batch: no share
     # All batches are at hand, so that their weights in the mean are known from the first.
     samples = sum(len(part[-1]) for part in parts)
     if average is None and not samples:
@@ -121,9 +125,12 @@ def windows(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield window
 
 
-def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> ForwardResult:
+def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> ForwardResult | None:
     """Add `share` times the gradients of a batch."""
     *inputs, target = part
+    if not len(target):
+        _join_in(trainer, inputs)
+        return None
     with trainer.casting():
         output = trainer.model(*inputs)
         loss = scalar(trainer.loss(output, target))
@@ -131,6 +138,16 @@ def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> ForwardR
     scaled.backward(None if share == 1.0 else ft.full((), share, scaled.dtype, scaled.device))
     seen = output if len(trainer.meters) > 1 else None  # an output that nobody sees is not kept
     return ForwardResult(tensor_of(loss), share, seen, target)
+
+
+def _join_in(trainer: Trainer, inputs: list[Any]) -> None:
+    """Do the collectives of a batch that has no samples on this rank."""
+    with trainer.casting():
+        output = trainer.model(*inputs)
+        outputs = output if isinstance(output, (tuple, list)) else [output]
+        sums = [ft.sum(x) for x in outputs if isinstance(x, Variable) and x.requires_grad]
+    if sums:
+        sum(sums[1:], sums[0]).backward()
 
 
 def _measured(trainer: Trainer, done: ForwardResult | None) -> float:
@@ -152,7 +169,8 @@ def _place(trainer: Trainer) -> str:
 
 
 def _explained(trainer: Trainer, problem: str, parts: Sequence[tuple[Any, ...]]) -> str:
-    cause = diagnose(trainer.model, trainer.loss, parts, trainer.casting)
+    with on_one_rank(trainer.model):
+        cause = diagnose(trainer.model, trainer.loss, parts, trainer.casting)
     kept = ""
     if trainer.out is not None and trainer.checkpoint.exists():
         kept = f" {trainer.checkpoint} holds the last good state."
