@@ -47,6 +47,9 @@ class SyncBatchNorm(BatchNorm):
         super().__init__(features, axis, momentum, eps, affine, track_stats, dtype=dtype)
         self.communicator: Communicator | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "communicator": None}  # copies belong to no world
+
     def _normalised(self, x: ft.Array, axis: int) -> ft.Array:
         communicator = self.communicator
         batch_statistics = self.training or self.running_mean is None
