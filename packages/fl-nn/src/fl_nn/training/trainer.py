@@ -69,7 +69,9 @@ class Trainer(Checked):
     done; `samples` were trained on, on all ranks, since this object began. `last_loss` is that of
     the last step, `figures` has what callbacks say of it; `history` has a record for every epoch.
     `resume()` and the same `fit` continue an interrupted run, also from the middle of an epoch, and
-    end with the same bits as one without interruption.
+    end with the same bits as one without interruption. Another number of ranks may go on: with the
+    same global batches no sample is repeated or left out, and what is random in the model is drawn
+    from other streams.
     """
 
     def __init__(
@@ -149,7 +151,7 @@ class Trainer(Checked):
         second one acts at once. Raises TrainingError for a loss or gradients that are not finite:
         weights and state are those before this step, and the last checkpoint stays as it is.
         """
-        resumed = self._expected is not None  # the same `fit` again, which may find all done
+        resumed = self._restored is not None  # the same `fit` again, which may find all done
         check_epochs(epochs, 0 if resumed else self.epoch)
         train = as_dataset(train_batches)
         valid = None if valid_batches is None else as_dataset(valid_batches)
@@ -158,7 +160,7 @@ class Trainer(Checked):
             everyones, self._restored = self._restored.seeds, None
             mine = everyones[self.communicator.rank] if everyones else [None, None]
             for ds, seeds in zip(self.datasets, mine, strict=False):
-                restore_seeds(seeds, ds)
+                restore_seeds(seeds or None, ds)  # before they were kept they were 0
         everyone = dist.all_gather_object(self.communicator, len(train))
         check_length(len(train), everyone, self._expected)
         self.batches, self.epochs, self._expected = len(train), epochs, None
