@@ -119,7 +119,10 @@ def test_synchronised_statistics_are_those_of_the_whole_batch(options, size, cou
 def test_ranks_end_with_the_same_bits_where_gradients_are_compressed():
     def train(communicator):
         return fitted(
-            communicator, {"reducer": lambda c: dist.CompressedReducer(c, smallest=1)}, 16, "float32"
+            communicator,
+            {"reducer": lambda c: dist.CompressedReducer(c, smallest=1)},
+            16,
+            "float32",
         )
 
     first, second = dist.threads.run(2, train)
@@ -134,7 +137,9 @@ def test_gradients_in_half_precision_are_averaged_in_single():
     def program(communicator):
         model = nn.Linear(1, 1, bias=False).to("float16")
         model.weight.tensor = ft.ones((1, 1), ft.float16)
-        run = nn.Trainer(model, nn.SGD(model.parameters(), lr=1.0), nn.mse, communicator=communicator)
+        run = nn.Trainer(
+            model, nn.SGD(model.parameters(), lr=1.0), nn.mse, communicator=communicator
+        )
         # Gradients of 2 (w x - y) x: 2 and 2/1024, whose sum float16 rounds.
         x = ft.full((1, 1), 1.0 if communicator.rank else 1.0 / 1024.0, ft.float16)
         run.train_step((x, x * 0.0))
@@ -167,7 +172,9 @@ def test_a_parameter_that_one_rank_alone_uses_is_averaged_with_zeros():
 
     def program(communicator):
         model = Odd()
-        run = nn.Trainer(model, nn.SGD(model.parameters(), lr=0.0), nn.mse, communicator=communicator)
+        run = nn.Trainer(
+            model, nn.SGD(model.parameters(), lr=0.0), nn.mse, communicator=communicator
+        )
         run.train_step((ft.ones((1, 1)), bool(communicator.rank), ft.zeros((1, 1))))
         return model.a.grad.item(), model.b.grad.item()
 
@@ -195,7 +202,9 @@ def test_hooks_of_users_change_what_is_averaged():
     def program(communicator):
         model = nn.Linear(1, 1, bias=False)
         model.weight.tensor = ft.ones((1, 1))
-        run = nn.Trainer(model, nn.SGD(model.parameters(), lr=0.0), nn.mse, communicator=communicator)
+        run = nn.Trainer(
+            model, nn.SGD(model.parameters(), lr=0.0), nn.mse, communicator=communicator
+        )
         model.weight.register_hook(lambda g: g * 10.0)
         run.train_step((ft.ones((1, 1)), ft.zeros((1, 1))))
         return model.weight.grad.item()
@@ -261,7 +270,7 @@ def test_an_error_in_a_step_leaves_the_next_one_whole():
         x, y = batches(communicator)[0]
         x = x.astype(ft.float32)
         with pytest.raises(ft.FlError):
-            run.train_step((x, y[:0 - 1]))
+            run.train_step((x, y[: 0 - 1]))
         return run.train_step((x, y))
 
     first, second = dist.threads.run(2, program)
@@ -287,7 +296,9 @@ def test_a_bad_gradient_on_one_rank_stops_all_with_their_weights():
     def program(communicator):
         model = nn.Linear(1, 1)
         before = model.state_dict()
-        run = nn.Trainer(model, nn.SGD(model.parameters(), lr=0.1), nn.mse, communicator=communicator)
+        run = nn.Trainer(
+            model, nn.SGD(model.parameters(), lr=0.1), nn.mse, communicator=communicator
+        )
         bad = float("nan") if communicator.rank else 1.0
         model.weight.register_hook(lambda g: g * bad)
         with pytest.raises(TrainingError, match="its gradients are not finite"):

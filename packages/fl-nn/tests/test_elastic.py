@@ -100,9 +100,7 @@ def flat(nested):
 
 def started(world_size, folder, cut, resume, seed=7, **options):
     program = dist.threads.run if world_size > 1 else dist.LocalCommunicator.run
-    return program(
-        world_size, trained, folder, cut, resume, seed, *options.values()
-    )
+    return program(world_size, trained, folder, cut, resume, seed, *options.values())
 
 
 @pytest.mark.parametrize("seed", [7, 0])  # 0: drawn, or 0 where ranks share

@@ -115,9 +115,7 @@ class GradientAverage:
             if share != 1.0:
                 mean = mean * share
             parameter.grad = mean if found[i] else None
-        tables = [
-            p for p in self.parameters if p.requires_grad and isinstance(p, SparseParameter)
-        ]
+        tables = [p for p in self.parameters if p.requires_grad and isinstance(p, SparseParameter)]
         if tables:
             _sum_tables(self.communicator, tables, share)
         return float(sums[_LOSS].item()) * share

@@ -39,9 +39,7 @@ class Position:
         """The same position in a run of `size` ranks, of which rank 0 has what the meters of all
         ranks have seen. Between epochs the number of batches may change with that of ranks. Raises
         CheckpointError for other meters than `meters`."""
-        first, fresh = (
-            {name: meter.fresh() for name, meter in meters.items()} for _ in range(2)
-        )
+        first, fresh = ({name: meter.fresh() for name, meter in meters.items()} for _ in range(2))
         for rank in range(len(self.meters)):
             for name, meter in self.restored(path, meters, rank).items():
                 first[name].merge(meter.state())
