@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -183,3 +186,34 @@ def test_batches_of_another_size_go_on_between_epochs_alone(tmp_path):
         dynamic(dist.local(), tmp_path, 9, False)
     with pytest.raises(dist.ProgramError, match="began with 6 batches per epoch, now there are 3"):
         dist.threads.run(2, dynamic, tmp_path, None, True)
+
+
+# ---- a rank that is killed -----------------------------------------------------------------------
+
+
+def launched(folder, ranks, killed, dropout, *options):
+    """The loss of the last epoch and the number of ranks in the end, under `fl-dist run`."""
+    program = Path(__file__).with_name("restarted_program.py")
+    start = "import sys; from fl_dist.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", start, "run", "-n", ranks, *options, program]
+    words = [str(word) for word in (*command, folder, killed, dropout)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    (line,) = [line for line in ended.stdout.splitlines() if "loss" in line]
+    loss, size = line.split()[-2:]
+    return float.fromhex(loss), int(size), ended.stderr
+
+
+def test_a_restarted_run_ends_with_the_bits_of_one_that_nobody_killed(tmp_path):
+    whole, *_ = launched(tmp_path / "whole", 2, "whole", 0.5)
+    loss, size, said = launched(tmp_path / "parts", 2, "killed", 0.5, "--restarts", "1")
+    assert "SIGKILL" in said
+    assert (loss, size) == (whole, 2)
+
+
+def test_a_restart_with_the_ranks_that_are_left_ends_with_the_same_loss(tmp_path):
+    whole, *_ = launched(tmp_path / "whole", 1, "whole", 0.0)
+    options = "--restarts", "1", "--min-ranks", "1"
+    loss, size, _ = launched(tmp_path / "parts", 2, "killed", 0.0, *options)
+    assert size == 1
+    assert loss == pytest.approx(whole, rel=1e-11)
