@@ -154,7 +154,9 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
         pairs = {}
         for pair in names:
             serves = json.dumps([pair, given.communicator, name, str(weights)])
-            pairs[pair] = Pair(stack, serves, str(Path(folder) / pair.replace(" ", "-")), given.tiny)
+            pairs[pair] = Pair(
+                stack, serves, str(Path(folder) / pair.replace(" ", "-")), given.tiny
+            )
         losses = {pair: worker.ask("step value") for pair, worker in pairs.items()}
         if any(abs(x - losses[ALONE][0]) > 1e-4 * abs(x) for both in losses.values() for x in both):
             raise SystemExit(f"{name}: the losses differ, {losses}")
@@ -179,9 +181,7 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
-def _in_turns(
-    given: argparse.Namespace, calls: dict[str, tuple[Pair, str]]
-) -> dict[str, float]:
+def _in_turns(given: argparse.Namespace, calls: dict[str, tuple[Pair, str]]) -> dict[str, float]:
     """Medians over rounds, in which each has its turn."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(given.rounds):

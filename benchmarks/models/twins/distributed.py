@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -30,7 +31,9 @@ class DistributedTraining(Training):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         distributed.init_process_group("gloo")
-        wrapped = DistributedDataParallel(
-            _Loss(self.model), broadcast_buffers=False, gradient_as_bucket_view=True
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # newer versions name it otherwise
+            wrapped = DistributedDataParallel(
+                _Loss(self.model), broadcast_buffers=False, gradient_as_bucket_view=True
+            )
         self.loss_of = lambda batch: wrapped(*batch)

@@ -150,7 +150,7 @@ def test_gradients_in_half_precision_are_averaged_in_single():
         assert value == 1.0 + 1.0 / 1024.0**2
 
 
-# ---- what has a gradient ---------------------------------------------------------------------------
+# ---- what has a gradient -------------------------------------------------------------------------
 
 
 def test_what_no_rank_uses_keeps_its_value_and_has_no_gradient():
@@ -270,7 +270,7 @@ def test_an_error_in_a_step_leaves_the_next_one_whole():
         x, y = batches(communicator)[0]
         x = x.astype(ft.float32)
         with pytest.raises(ft.FlError):
-            run.train_step((x, y[: 0 - 1]))
+            run.train_step((x, y[:-1]))
         return run.train_step((x, y))
 
     first, second = dist.threads.run(2, program)

@@ -13,6 +13,7 @@ from fl_nn.checkpoint import load_checkpoint as load_checkpoint
 from fl_nn.checkpoint import save_checkpoint as save_checkpoint
 from fl_nn.config import from_config as from_config
 from fl_nn.containers import Sequential as Sequential
+from fl_nn.data_parallel import GradientAverage as GradientAverage
 from fl_nn.errors import ArchError as ArchError
 from fl_nn.errors import CheckpointError as CheckpointError
 from fl_nn.errors import FlError as FlError
