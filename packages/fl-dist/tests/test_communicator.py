@@ -59,9 +59,9 @@ def test_agreement_is_a_capability_and_costs_nothing_when_not_declared():
     class Counting(Trusting):
         CONTRACT = (1, 0)
 
-        def do_send(self, x, dst, tag, deadline):
+        def do_send(self, x, dst, tag, channel, deadline):
             sent.append(tag)
-            super().do_send(x, dst, tag, deadline)
+            super().do_send(x, dst, tag, channel, deadline)
 
     Counting.run(2, lambda comm: comm.all_reduce(ft.asarray(1.0)))
     assert len(sent) == 2
@@ -90,7 +90,7 @@ def test_all_reduce_many_packs_one_message_per_dtype():
     class Watching(Plain):
         CONTRACT = (1, 0)
 
-        def do_all_reduce(self, x, op, deadline):
+        def do_all_reduce(self, x, op, deadline, into=None):
             shapes.append((str(x.dtype), x.shape))
             return super().do_all_reduce(x, op, deadline)
 

@@ -21,7 +21,7 @@ def test_an_author_must_write_three_methods():
     body = pinned.read(contract.PINNED.path())
     members = body["classes"]["Communicator"]
     required = {name for name, member in members.items() if member.get("required")}
-    assert required == {"run", "do_send", "do_recv"}
+    assert required == {"join", "do_send", "do_recv"}
     assert body["status"] == "draft" and body["version"] == "1.0"
     assert body["reductions"] == ["sum", "mean", "max", "min", "prod"]
 

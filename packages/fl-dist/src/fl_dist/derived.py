@@ -183,9 +183,11 @@ def check_consistent(comm: Communicator, fingerprint: int, deadline: Deadline) -
     return least == greatest
 
 
-def compare_descriptions(comm: Communicator, text: str, deadline: Deadline) -> None:
+def compare_descriptions(
+    comm: Communicator, text: str, deadline: Deadline, tag: int = TEXTS
+) -> None:
     """Everybody tells everybody what it is about to do. MismatchError unless all say the same."""
-    texts = _exchange(comm, [pack_text(text)] * comm.world_size, TEXTS, deadline)
+    texts = _exchange(comm, [pack_text(text)] * comm.world_size, tag, deadline)
     compare(deadline.where, [unpack_text(x) for x in texts])
 
 

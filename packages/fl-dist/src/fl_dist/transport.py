@@ -31,7 +31,8 @@ class Transport(ABC):
 
     #: What ``run`` starts: ``"processes"`` or ``"threads"`` of the calling process.
     ranks_are: ClassVar[str] = "processes"
-    #: ``"many"``: several threads of a rank may call the hooks at once. ``"one"``: one thread only.
+    #: ``"many"``: several threads of a rank may call the hooks at once. ``"one"``: one thread only;
+    #: then a hook that waits calls ``self.progress()`` in its loop.
     thread_rule: ClassVar[str] = "many"
     #: Names of dtypes that the transport reduces itself; others take the derived algorithms.
     native_dtypes: ClassVar[frozenset[str]] = frozenset()
@@ -104,9 +105,11 @@ class Transport(ABC):
         return derived.all_reduce_many(self, xs, op, deadline)
 
     def do_broadcast(self, x: Tensor, root: int, deadline: Deadline) -> Tensor:
+        """``Communicator.broadcast``. Default: the root sends to everybody."""
         return derived.broadcast(self, x, root, deadline)
 
     def do_reduce(self, x: Tensor, op: str, root: int, deadline: Deadline) -> Tensor | None:
+        """``Communicator.reduce``. Default: the root receives in rank order."""
         return derived.reduce(self, x, op, root, deadline)
 
     def do_all_gather(self, x: Tensor, deadline: Deadline) -> list[Tensor]:
@@ -130,6 +133,7 @@ class Transport(ABC):
         return derived.reduce_scatter_tensor(self, x, op, counts, deadline)
 
     def do_gather(self, x: Tensor, root: int, deadline: Deadline) -> list[Tensor] | None:
+        """``Communicator.gather``. Default: everybody sends to the root."""
         return derived.gather(self, x, root, deadline)
 
     def do_scatter(self, xs: Sequence[Tensor], root: int, deadline: Deadline) -> Tensor:
@@ -137,9 +141,11 @@ class Transport(ABC):
         return derived.scatter(self, xs, root, deadline)
 
     def do_all_to_all(self, xs: Sequence[Tensor], deadline: Deadline) -> list[Tensor]:
+        """``Communicator.all_to_all``. Default: everybody sends to everybody."""
         return derived.all_to_all(self, xs, deadline)
 
     def do_barrier(self, deadline: Deadline) -> None:
+        """``Communicator.barrier``. Default: ceil(log2 n) rounds of messages."""
         derived.barrier(self, deadline)
 
     def do_split(self, color: int | None, key: int, deadline: Deadline) -> Communicator | None:
