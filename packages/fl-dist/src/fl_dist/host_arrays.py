@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,17 +18,17 @@ from fl_tensor import DType, Tensor
 
 __all__ = ["HostArray", "bfloat16", "empty", "flat", "storage", "tensor", "writable"]
 
-HostArray = np.ndarray[Any, Any]
+HostArray: TypeAlias = np.ndarray[Any, Any]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def storage(dtype: DType) -> np.dtype[Any]:
     """The NumPy dtype that holds elements of ``dtype``."""
     return np.dtype(np.uint16 if dtype is ft.bfloat16 else dtype.name)
 
 
 def flat(x: Tensor) -> HostArray:
-    """The elements of ``x`` in C order, read-only; a view where the value lies so in host memory."""
+    """The elements of ``x`` in C order, read-only; a view where they lie so in host memory."""
     if x.dtype is ft.bfloat16:
         return np.frombuffer(x.tobytes(), np.uint16)
     array: HostArray = x.numpy()

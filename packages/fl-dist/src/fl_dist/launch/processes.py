@@ -158,8 +158,8 @@ def what_ended(rank: int, exitcode: int | None) -> str:
         hint = "; the kernel does that when memory runs out" if name == "SIGKILL" else ""
         return f"the process of rank {rank} was killed by {name}{hint}"
     return (
-        f"the process of rank {rank} ended with exit code {exitcode}, without an outcome: it called "
-        "os._exit, or could not import the program (a script guards its start with "
+        f"the process of rank {rank} ended with exit code {exitcode} and without an outcome: it "
+        "called os._exit, or could not import the program (a script guards its start with "
         "if __name__ == '__main__')"
     )
 

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -159,6 +160,7 @@ def _name(fn: Callable[..., Any]) -> str:
 def _files_of(values: Sequence[Any]) -> dict[str, str]:
     """The files of the modules that define these functions and classes."""
     kinds = (FunctionType, type)
+    values = [value.func if isinstance(value, partial) else value for value in values]
     named = [value if isinstance(value, kinds) else type(value) for value in values]
     modules = {value.__module__: sys.modules.get(value.__module__) for value in named}
     files = {name: getattr(module, "__file__", None) for name, module in modules.items()}

@@ -132,7 +132,9 @@ class ProcessesCommunicator(Communicator):
         # largest count among the ranks of this split is new to all of them.
         channel = max(row[2] for row in rows)
         if channel >= 1 << 15:
-            raise DistError(f"{deadline.where}: a world can be split {1 << 15} times; keep the parts")
+            raise DistError(
+                f"{deadline.where}: a world can be split {1 << 15} times; keep the parts"
+            )
         self._world.channels = channel + 1
         if color is None:
             return None

@@ -178,9 +178,7 @@ def _streams(
     return streams
 
 
-def _dial(
-    rank: int, mine: Card, other_rank: int, other: Card, deadline: Deadline
-) -> socket.socket:
+def _dial(rank: int, mine: Card, other_rank: int, other: Card, deadline: Deadline) -> socket.socket:
     if other.host == mine.host:
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         address: str | tuple[str, int] = other.local

@@ -122,7 +122,7 @@ class Sockets:
         return min(waiting, key=lambda src: self._inbox[src, tag, channel][0].number)
 
     def check(self, ranks: Iterable[int], deadline: Deadline) -> None:
-        """Raise PeerError when waiting for ``ranks`` is in vain: one has failed, or all are gone."""
+        """Raise PeerError when it is vain to wait for ``ranks``: one failed, or all are gone."""
         if self.failure is not None:
             raise PeerError(deadline.where, *self.failure)
         if self.gone:
@@ -205,7 +205,8 @@ class _Stream:
         self.socket = stream
         self._lock = threading.Lock()
         self._header = bytearray(HEAD.size)
-        self._begin()
+        self._body: HostArray | None = None
+        self._missing = memoryview(self._header)  # what is read next
 
     def send(self, parts: list[memoryview], look: Callable[[], None], deadline: Deadline) -> None:
         """Write all of ``parts``; ``look`` raises when that has become senseless."""
@@ -266,14 +267,9 @@ class _Stream:
                 self._missing = self._missing[count:]
             if self._body is None:
                 _, texts, _, _, size = HEAD.unpack(self._header)
-                self._body = empty(texts + size, _BYTE)
-                self._missing = memoryview(self._body)
+                body = self._body = empty(texts + size, _BYTE)
+                self._missing = memoryview(body)
                 continue
             kind, texts, channel, tag, _ = HEAD.unpack(self._header)
-            text, elements = self._body[:texts].tobytes().decode().rstrip(), self._body[texts:]
-            self._begin()
-            return kind, channel, tag, text, elements
-
-    def _begin(self) -> None:
-        self._body: HostArray | None = None
-        self._missing = memoryview(self._header)
+            body, self._body, self._missing = self._body, None, memoryview(self._header)
+            return kind, channel, tag, body[:texts].tobytes().decode().rstrip(), body[texts:]
