@@ -114,17 +114,27 @@ class Worker:
         """What a call of a case returns: something that JSON can say."""
         return self._ask(f"{case} value")
 
-    def _ask(self, question: str) -> Any:
-        assert self._process.stdin and self._process.stdout
+    def begin(self, question: str) -> None:
+        """Ask ``CASE COUNT`` or ``CASE value``; ``end`` gives the answer. Workers that depend on
+        one another are all asked before the first has to answer."""
+        assert self._process.stdin
+        self._question = question
         self._process.send_signal(signal.SIGCONT)
-        answer = ""
         with suppress(BrokenPipeError):  # it ended before it read this
             print(question, file=self._process.stdin, flush=True)
-            answer = self._process.stdout.readline()
+
+    def end(self) -> Any:
+        """The answer; the process is stopped then."""
+        assert self._process.stdout
+        answer = self._process.stdout.readline()
         self._process.send_signal(signal.SIGSTOP)
         if not answer:
-            raise SystemExit(f"{self._library}: its process ended at {question!r}")
+            raise SystemExit(f"{self._library}: its process ended at {self._question!r}")
         return json.loads(answer)
+
+    def _ask(self, question: str) -> Any:
+        self.begin(question)
+        return self.end()
 
 
 def serve(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -108,11 +110,16 @@ def test_two_epochs_and_resume_equal_one_run(tmp_path: Path, run: Callable[..., 
     assert again[-1] == whole[-1]
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks, communicator", [(1, "local"), (2, "threads"), (2, "processes")])
 def test_sigterm_ends_a_run_that_goes_on_later(
-    tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]], ranks: int
+    tmp_path: Path,
+    digits_dir: Path,
+    run: Callable[..., list[str]],
+    ranks: int,
+    communicator: str,
 ) -> None:
-    data = ["--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--ranks", ranks, "--seed", 4]
+    several = ["--ranks", ranks, "--communicator", communicator]
+    data = ["--dataset", "mnist", "--data-dir", digits_dir, *SMALL, *several, "--seed", 4]
     out = tmp_path / "run"
     command = [sys.executable, "-m", "fl_vision", "train", *data, "--epochs", 500, "--out", out]
     process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
@@ -127,7 +134,7 @@ def test_sigterm_ends_a_run_that_goes_on_later(
     assert stopped is not None, errors
 
     more = int(stopped[1]) // 4 + 2  # 4 steps in an epoch
-    options = ["--quiet", "--epochs", more, "--out", out, "--ranks", ranks]
+    options = ["--quiet", "--epochs", more, "--out", out, *several]
     parts = run("train", "--resume", *options)
     whole = run("train", *data, "--epochs", more, "--out", tmp_path / "whole")
     assert parts[-1] == whole[-1]
@@ -178,7 +185,72 @@ def test_implementations_are_chosen_by_name(
     for one, two in zip(epochs(tmp_path / "a"), epochs(tmp_path / "b"), strict=True):
         assert one.pop("event") == two.pop("event")
         assert one == pytest.approx(two, rel=1e-6)  # `jit` rounds a step as a whole
-    assert run(*data, "--ranks", 2, "--dtype", "float64", "--out", tmp_path / "c")
+
+
+def test_ranks_of_every_kind_train_alike(
+    tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]]
+) -> None:
+    data = ["train", "--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--dropout", 0]
+    data += ["--dtype", "float64", "--epochs", 1]
+    alone = run(*data, "--out", tmp_path / "alone")
+    expected = epochs(tmp_path / "alone")
+    for name in ("processes", "threads"):
+        printed = run(*data, "--ranks", 2, "--communicator", name, "--out", tmp_path / name)
+        # Pictures and accuracy come once.
+        assert [re.sub(r"(processes|threads|[0-9.]+ s)", "", line) for line in printed] == [
+            re.sub(r"(alone|[0-9.]+ s)", "", line) for line in alone
+        ]
+        for one, two in zip(epochs(tmp_path / name), expected, strict=True):
+            assert one.pop("event") == two["event"]
+            assert one == pytest.approx({k: v for k, v in two.items() if k != "event"}, rel=1e-9)
+
+
+def test_ranks_that_a_launcher_started_join(tmp_path: Path, digits_dir: Path) -> None:
+    out = tmp_path / "run"
+    data = ["train", "--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--out", out]
+    command = [sys.executable, "-m", "fl_vision", *map(str, data)]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = [
+        subprocess.Popen(
+            command,
+            # As torchrun sets them.
+            env={
+                **os.environ,
+                **{"RANK": str(rank), "LOCAL_RANK": str(rank)},
+                **{"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"},
+                **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)},
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        said = [process.communicate(timeout=120) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert said[0][0].splitlines()[-1].startswith("test accuracy") and not said[1][0]
+    assert [r["epoch"] for r in epochs(out) if r["event"] == "epoch"] == [1, 2]
+
+
+def test_another_number_of_ranks_goes_on(
+    tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]]
+) -> None:
+    data = ["--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--dropout", 0]
+    data += ["--dtype", "float64"]
+    run("train", *data, "--epochs", 3, "--out", tmp_path / "whole")
+    run("train", *data, "--epochs", 1, "--out", tmp_path / "parts")
+    for ranks, more in ((2, 2), (1, 3)):
+        options = ["--ranks", ranks, "--epochs", more, "--quiet", "--out", tmp_path / "parts"]
+        run("train", "--resume", *options)
+    one, two = epochs(tmp_path / "parts")[-1], epochs(tmp_path / "whole")[-1]
+    assert one.pop("event") == two.pop("event") == "epoch"
+    assert one == pytest.approx(two, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -235,8 +307,8 @@ def test_bad_files(
 
     assert "--lr was 0.004, is 0.1" in refuse("train", "--resume", "--out", out, "--lr", 0.1)
     assert "2 ranks" not in refuse("train", "--resume", "--out", out, "--seed", 9)
-    ranks = refuse("train", "--resume", "--out", out, "--ranks", 2, "--epochs", 3, "--quiet")
-    assert "written by 1 ranks" in ranks
+    unknown = refuse("train", *data, "--ranks", 2, "--communicator", "absent", "--out", out)
+    assert "no communicator named 'absent'" in unknown
 
     occupied = refuse("train", *data, *SMALL, "--out", tmp_path / "text.png")
     assert "text.png" in occupied

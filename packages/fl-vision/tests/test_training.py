@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import fl_dist as dist
 import fl_tensor as ft
 from fl_data import Dataset
 from fl_nn import CheckpointError, load_checkpoint, save_checkpoint
@@ -28,9 +29,15 @@ def data(tmp_path: Path, write_digits: Callable[..., None]) -> ImageData:
     return load_dataset("mnist", DataOptions(data_dir=tmp_path / "data", holdout=20))
 
 
-def train(data: ImageData, recipe: Recipe, **options: Any) -> list[dict[str, Any]]:
+def train(data: ImageData, recipe: Recipe, ranks: int = 1, **options: Any) -> list[dict[str, Any]]:
     """The history without the times."""
-    history = train_classifier(data, recipe, progress=False, **options).history
+
+    def program(communicator: dist.Communicator) -> list[dict[str, Any]]:
+        return train_classifier(
+            data, recipe, communicator=communicator, progress=False, **options
+        ).history
+
+    history = dist.threads.run(ranks, program)[0] if ranks > 1 else program(dist.local())
     return [{name: x for name, x in record.items() if name != "seconds"} for record in history]
 
 

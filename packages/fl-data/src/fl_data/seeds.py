@@ -57,10 +57,10 @@ def restore_seeds(seeds: Sequence[int] | None, *trees: Tree) -> None:
 
 def agree(world_size: int, *trees: Tree) -> None:
     """Where several ranks share the samples: let seeds that were not given be 0, as every rank
-    would have drawn another."""
+    would have drawn another. They still count as drawn: states hold them, and may bring others."""
     if world_size > 1:
-        for seed in list(_drawn(*trees)):
-            seed.value, seed.drawn = 0, False
+        for seed in _drawn(*trees):
+            seed.value = 0
 
 
 def _drawn(*trees: Tree) -> Iterator[Seed]:

@@ -6,7 +6,9 @@ from fl_dist import launch as launch
 from fl_dist import threads as threads
 from fl_dist._version import __version__ as __version__
 from fl_dist.arguments import even_counts as even_counts
+from fl_dist.buckets import BucketReducer as BucketReducer
 from fl_dist.communicator import Communicator as Communicator
+from fl_dist.compression import CompressedReducer as CompressedReducer
 from fl_dist.deadline import Deadline as Deadline
 from fl_dist.errors import ArgumentError as ArgumentError
 from fl_dist.errors import DistError as DistError

@@ -13,6 +13,7 @@ from fl_nn.checkpoint import load_checkpoint as load_checkpoint
 from fl_nn.checkpoint import save_checkpoint as save_checkpoint
 from fl_nn.config import from_config as from_config
 from fl_nn.containers import Sequential as Sequential
+from fl_nn.data_parallel import GradientAverage as GradientAverage
 from fl_nn.errors import ArchError as ArchError
 from fl_nn.errors import CheckpointError as CheckpointError
 from fl_nn.errors import FlError as FlError
@@ -81,6 +82,7 @@ from fl_nn.layers import Softmax as Softmax
 from fl_nn.layers import Softplus as Softplus
 from fl_nn.layers import SpecAugment as SpecAugment
 from fl_nn.layers import Swish as Swish
+from fl_nn.layers import SyncBatchNorm as SyncBatchNorm
 from fl_nn.layers import Tanh as Tanh
 from fl_nn.layers import TDSBlock as TDSBlock
 from fl_nn.layers import ThresholdReLU as ThresholdReLU
@@ -90,6 +92,7 @@ from fl_nn.layers import TransformerEncoderLayer as TransformerEncoderLayer
 from fl_nn.layers import View as View
 from fl_nn.layers import WeightNorm as WeightNorm
 from fl_nn.layers import attention as attention
+from fl_nn.layers import convert_sync_batchnorm as convert_sync_batchnorm
 from fl_nn.layers import derive_padding as derive_padding
 from fl_nn.losses import BinaryCrossEntropy as BinaryCrossEntropy
 from fl_nn.losses import BinaryCrossEntropyWithLogits as BinaryCrossEntropyWithLogits

@@ -10,7 +10,7 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_data import Batch, Dataset, Prefetch, Shuffle, Subset, Transform, mix
-from fl_dist import Communicator, ProgramError, local, threads
+from fl_dist import Communicator, local
 from fl_nn import (
     EMA,
     Adam,
@@ -19,13 +19,11 @@ from fl_nn import (
     DynamicLossScaler,
     EarlyStop,
     FrameErrorMeter,
-    Interrupted,
     KeepBest,
     LambdaLR,
     TensorBoard,
     Trainer,
     cross_entropy,
-    stop_signals,
 )
 from fl_vision.classifier import METADATA, Classifier
 from fl_vision.datasets import ImageData
@@ -71,7 +69,7 @@ def train_classifier(
     recipe: Recipe,
     *,
     out: str | Path | Output | None = None,
-    ranks: int = 1,
+    communicator: Communicator | None = None,
     resume: bool = False,
     prefetch: int = 0,
     progress: bool = True,
@@ -82,11 +80,12 @@ def train_classifier(
     That is on `data.test`, or, where an early stop or best checkpoints are chosen by it, on samples
     of `data.train` that are held out.
 
-    `out` is the folder for checkpoint and log, or an `Output`; `ranks` threads share every batch;
-    `prefetch` batches are made ahead by a thread; `resume` goes on from the checkpoint in `out`;
-    `notes` are plain values to keep in it. The default generator of the caller is left alone. The
-    same recipe gives the same numbers to the bit, interrupted and resumed or not. SIGINT and
-    SIGTERM end it after a step and a checkpoint: `fl_nn.Interrupted`.
+    `out` is the folder for checkpoint and log, or an `Output`; the ranks of `communicator`, which
+    all call this, share every batch; `prefetch` batches are made ahead by a thread; `resume` goes
+    on from the checkpoint in `out`, of any number of ranks; `notes` are plain values to keep in it.
+    The default generator of the caller is left alone. The same recipe gives the same numbers to the
+    bit, interrupted and resumed or not. SIGINT and SIGTERM end it after a step and a checkpoint:
+    `fl_nn.Interrupted`.
     """
     if not isinstance(out, Output):
         out = Output(None if out is None else Path(out))
@@ -98,20 +97,11 @@ def train_classifier(
     data = replace(data, train=train)
     plan = _Plan(data, valid or data.test, recipe, normalise, out, resume, prefetch)
 
-    def rank(communicator: Communicator) -> Trained:
+    def run() -> Trained:
         ft.set_default_generator(ft.Generator(recipe.seed))
-        return plan.run(communicator, progress, dict(notes or {}))
+        return plan.run(communicator or local(), progress, dict(notes or {}))
 
-    if ranks == 1:
-        return contextvars.copy_context().run(rank, local())
-    with stop_signals():  # for all threads: signals come to this one alone
-        try:
-            trained: Trained = threads.run(ranks, rank)[0]
-        except ProgramError as error:
-            if isinstance(error.__cause__, Interrupted):
-                raise error.__cause__ from None
-            raise
-    return trained
+    return contextvars.copy_context().run(run)
 
 
 @dataclass(frozen=True)

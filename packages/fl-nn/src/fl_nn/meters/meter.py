@@ -7,8 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from fl_dist import Communicator
-from fl_nn.distributed import all_gather_plain
+from fl_dist import Communicator, all_gather_object
 from fl_tensor.annotations import Checked
 
 M = TypeVar("M", bound="Meter")
@@ -60,7 +59,7 @@ class Meter(Checked, ABC):
         """Merge the meters of all ranks, on every rank, in rank order: equal results everywhere.
         Call it once, when all is added: a second call would count everything again."""
         if communicator.world_size > 1:
-            states = all_gather_plain(communicator, self.state())
+            states = all_gather_object(communicator, self.state())
             self.reset()
             for state in states:
                 self.merge(state)

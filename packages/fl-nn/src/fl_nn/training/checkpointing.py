@@ -6,10 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fl_tensor as ft
 from fl_data import drawn_seeds
-from fl_nn import distributed
+from fl_dist import all_gather_object
 from fl_nn.checkpoint import generator_states, load_checkpoint, save_checkpoint
-from fl_nn.errors import CheckpointError
 from fl_nn.training.position import Position, read_position
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def save(trainer: Trainer, path: Path, seconds: float) -> None:
         "meters": {name: meter.state() for name, meter in trainer.meters.items()},
         "seeds": [drawn_seeds(ds) for ds in trainer.datasets],
     }
-    everyone = distributed.all_gather_plain(communicator, own)
+    everyone = all_gather_object(communicator, own)
     if communicator.rank == 0:
         position = Position(
             epoch=trainer.epoch,
@@ -51,15 +51,17 @@ def save(trainer: Trainer, path: Path, seconds: float) -> None:
 
 def resume(trainer: Trainer, path: Path) -> Position:
     """Put everything back that a checkpoint holds; where it was. Raises CheckpointError, and
-    changes nothing, when it does not fit."""
+    changes nothing, when it does not fit.
+
+    Of a run of another number of ranks, the random generators are split from those of its rank 0,
+    and rank 0 takes what the meters of all ranks have seen.
+    """
     checkpoint = load_checkpoint(path)
     size, rank = trainer.communicator.world_size, trainer.communicator.rank
-    if len(checkpoint.generators) != size:
-        raise CheckpointError(
-            f"{path}: was written by {len(checkpoint.generators)} ranks, this run has {size}; "
-            "go on with as many, or start anew from its weights"
-        )
     position = read_position(path, checkpoint.position)
+    if len(checkpoint.generators) != size:
+        checkpoint.generators = _split(checkpoint.generators, size)
+        position = position.for_ranks(path, trainer.meters, size)
     meters = position.restored(path, trainer.meters, rank)
     checkpoint.restore(trainer.model, trainer.optimizer, rank, trainer.parts)
     for name, meter in meters.items():
@@ -69,3 +71,17 @@ def resume(trainer: Trainer, path: Path) -> Position:
         trainer.report.log.rewind(position.log)
     trainer.report.begun = True
     return position
+
+
+def _split(
+    generators: list[dict[str, dict[str, int]]], size: int
+) -> list[dict[str, dict[str, int]]]:
+    """States of the generators of `size` ranks: streams of their own, split from those of the first
+    rank of the run before."""
+    found: list[dict[str, dict[str, int]]] = [{} for _ in range(size)]
+    for name, state in generators[0].items() if generators else ():
+        generator = ft.Generator(0)
+        generator.set_state(state)
+        for rank, part in enumerate(generator.split(size)):
+            found[rank][name] = part.state()
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,24 @@ class Position:
     meters: list[dict[str, dict[str, float]]]
     history: list[dict[str, Any]]
     seeds: list[list[list[int]]] = field(default_factory=list)
+
+    def for_ranks(self, path: Path, meters: Mapping[str, Meter], size: int) -> Position:
+        """The same position in a run of `size` ranks, of which rank 0 has what the meters of all
+        ranks have seen. Between epochs the number of batches may change with that of ranks. Raises
+        CheckpointError for other meters than `meters`."""
+        first, fresh = ({name: meter.fresh() for name, meter in meters.items()} for _ in range(2))
+        for rank in range(len(self.meters)):
+            for name, meter in self.restored(path, meters, rank).items():
+                first[name].merge(meter.state())
+        return replace(
+            self,
+            batches=self.batches if self.batch else 0,
+            meters=[
+                {name: meter.state() for name, meter in found.items()}
+                for found in (first, *[fresh] * (size - 1))
+            ],
+            seeds=self.seeds[:1] * size,
+        )
 
     def restored(self, path: Path, meters: Mapping[str, Meter], rank: int) -> dict[str, Meter]:
         """Meters like `meters` that go on from here. Raises CheckpointError when they differ."""

@@ -27,6 +27,9 @@ class Interrupted(SystemExit):
         super().__init__(128 + number)
         self.signal, self.step, self.checkpoint = number, step, checkpoint
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Interrupted, (self.signal, self.step, self.checkpoint)
+
     def __str__(self) -> str:
         kept = "nothing was written: there is no out folder"
         if self.checkpoint is not None:

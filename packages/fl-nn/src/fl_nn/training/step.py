@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fl_tensor as ft
+from fl_autograd import Variable
 from fl_memory import mark
-from fl_nn import distributed
 from fl_nn.errors import TrainingError
-from fl_nn.optim.precision import accumulation_dtype
+from fl_nn.layers.sync_batch_norm import is_synchronised, on_one_rank
 from fl_nn.schedules import ReduceLROnPlateau
 from fl_nn.training.checks import fields, scalar
 from fl_nn.training.diagnosis import diagnose, gradients_are_finite, sums_are_finite
@@ -42,27 +43,31 @@ def train_step(
 
     generators   what the model draws from: it draws the same again when the cause is looked for
     """
-    parts = [part for part in map(fields, batches) if len(part[-1])]  # a short batch: no share
-    optimizer, scaler, communicator = trainer.optimizer, trainer.scaler, trainer.communicator
+    optimizer, scaler, average = trainer.optimizer, trainer.scaler, trainer.average
+    parts = [*map(fields, batches)]
+    if average is None or not is_synchronised(trainer.model):
+        parts = [part for part in parts if len(part[-1])]  # a short batch: no share
     # All batches are at hand, so that their weights in the mean are known from the first.
-    samples = int(distributed.total(communicator, sum(len(part[-1]) for part in parts), ft.int64))
-    if not samples:
-        raise TrainingError(f"[Trainer] no samples in {_place(trainer)}: leave empty batches out")
+    samples = sum(len(part[-1]) for part in parts)
+    if average is None and not samples:
+        raise _no_samples(trainer)
     states = [generator.state() for generator in generators]
     mark("step", trainer.step)
     optimizer.zero_grad()
-    trainer.figures, trainer.samples = {}, trainer.samples + samples
+    trainer.figures = {}
+    unit = samples if average is None else average.begin(samples)
     loss, last = 0.0, None
-    for part in parts:
+    for number, part in enumerate(parts, start=1):
         loss += _measured(trainer, last)  # one part is computed after the other
-        last = _backward(trainer, part, len(part[-1]) / samples)
-    if communicator.world_size > 1:
-        distributed.sum_gradients(communicator, optimizer.parameters)
-        own = loss + _measured(trainer, last)
-        loss = distributed.total(
-            communicator, own, accumulation_dtype(optimizer.parameters[0].dtype)
-        )
-        last = None
+        sends = average if number == len(parts) else None
+        with nullcontext() if sends is None else sends.overlapped():
+            last = _backward(trainer, part, len(part[-1]) / unit)
+    if average is not None:
+        loss = average.finish(loss + _measured(trainer, last))
+        last, samples = None, average.samples
+        if not samples:
+            raise _no_samples(trainer)
+    trainer.samples += samples
     made = _update(trainer, loss, last)
     loss += _measured(trainer, last)
     trainer.last_loss = loss
@@ -120,9 +125,12 @@ def windows(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield window
 
 
-def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> ForwardResult:
+def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> ForwardResult | None:
     """Add `share` times the gradients of a batch."""
     *inputs, target = part
+    if not len(target):
+        _join_in(trainer, inputs)
+        return None
     with trainer.casting():
         output = trainer.model(*inputs)
         loss = scalar(trainer.loss(output, target))
@@ -130,6 +138,16 @@ def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> ForwardR
     scaled.backward(None if share == 1.0 else ft.full((), share, scaled.dtype, scaled.device))
     seen = output if len(trainer.meters) > 1 else None  # an output that nobody sees is not kept
     return ForwardResult(tensor_of(loss), share, seen, target)
+
+
+def _join_in(trainer: Trainer, inputs: list[Any]) -> None:
+    """Do the collectives of a batch that has no samples on this rank."""
+    with trainer.casting():
+        output = trainer.model(*inputs)
+        outputs = output if isinstance(output, (tuple, list)) else [output]
+        sums = [ft.sum(x) for x in outputs if isinstance(x, Variable) and x.requires_grad]
+    if sums:
+        sum(sums[1:], sums[0]).backward()
 
 
 def _measured(trainer: Trainer, done: ForwardResult | None) -> float:
@@ -142,12 +160,17 @@ def _measured(trainer: Trainer, done: ForwardResult | None) -> float:
     return value * done.share
 
 
+def _no_samples(trainer: Trainer) -> TrainingError:
+    return TrainingError(f"[Trainer] no samples in {_place(trainer)}: leave empty batches out")
+
+
 def _place(trainer: Trainer) -> str:
     return f"epoch {trainer.epoch + 1}, batch {trainer.batch + 1} (step {trainer.step + 1})"
 
 
 def _explained(trainer: Trainer, problem: str, parts: Sequence[tuple[Any, ...]]) -> str:
-    cause = diagnose(trainer.model, trainer.loss, parts, trainer.casting)
+    with on_one_rank(trainer.model):
+        cause = diagnose(trainer.model, trainer.loss, parts, trainer.casting)
     kept = ""
     if trainer.out is not None and trainer.checkpoint.exists():
         kept = f" {trainer.checkpoint} holds the last good state."

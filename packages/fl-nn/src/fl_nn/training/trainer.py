@@ -16,6 +16,7 @@ import fl_tensor as ft
 from fl_data import Dataset, as_dataset, restore_seeds
 from fl_nn import distributed
 from fl_nn.checkpoint import Stateful
+from fl_nn.data_parallel import GradientAverage
 from fl_nn.errors import CheckpointError
 from fl_nn.meters import AverageValueMeter, Meter
 from fl_nn.module import Module
@@ -59,6 +60,8 @@ class Trainer(Checked):
     precision          model and loss run under `ag.autocast(precision)`: a policy, or "O1"
     scaler             scales the loss and may skip steps, of all ranks together: batches that make
                        no step. A loss that is not finite then is such a batch, and no error
+    reducer            sums gradients over ranks: `fl_dist.BucketReducer(communicator)` unless
+                       another is given, say one that compresses them
     parts              what else checkpoints keep, by name: all with a `state_dict`
     metadata           plain values to keep in checkpoints
 
@@ -66,7 +69,9 @@ class Trainer(Checked):
     done; `samples` were trained on, on all ranks, since this object began. `last_loss` is that of
     the last step, `figures` has what callbacks say of it; `history` has a record for every epoch.
     `resume()` and the same `fit` continue an interrupted run, also from the middle of an epoch, and
-    end with the same bits as one without interruption.
+    end with the same bits as one without interruption. Another number of ranks may go on: with the
+    same global batches no sample is repeated or left out, and what is random in the model is drawn
+    from other streams.
     """
 
     def __init__(
@@ -88,6 +93,7 @@ class Trainer(Checked):
         ema: EMA | None = None,
         precision: ag.Policy | str | None = None,
         scaler: DynamicLossScaler | None = None,
+        reducer: dist.Reducer | None = None,
         parts: Mapping[str, Stateful] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
@@ -104,8 +110,11 @@ class Trainer(Checked):
         own = {"schedule": schedule, "scaler": scaler, "ema": ema}
         self.parts: dict[str, Stateful] = {**(parts or {}), **states_of(self.callbacks)}
         self.parts |= {name: part for name, part in own.items() if part is not None}
-        if scaler is not None:
-            scaler.communicator = self.communicator
+        several = self.communicator.world_size > 1
+        #: What averages gradients over ranks; None on one rank.
+        self.average = (
+            GradientAverage(self.communicator, optimizer.parameters, reducer) if several else None
+        )
         self.epoch = self.batch = self.step = self.samples = 0
         self.epochs = self.batches = 0
         self.last_loss = math.nan
@@ -142,7 +151,7 @@ class Trainer(Checked):
         second one acts at once. Raises TrainingError for a loss or gradients that are not finite:
         weights and state are those before this step, and the last checkpoint stays as it is.
         """
-        resumed = self._expected is not None  # the same `fit` again, which may find all done
+        resumed = self._restored is not None  # the same `fit` again, which may find all done
         check_epochs(epochs, 0 if resumed else self.epoch)
         train = as_dataset(train_batches)
         valid = None if valid_batches is None else as_dataset(valid_batches)
@@ -151,8 +160,8 @@ class Trainer(Checked):
             everyones, self._restored = self._restored.seeds, None
             mine = everyones[self.communicator.rank] if everyones else [None, None]
             for ds, seeds in zip(self.datasets, mine, strict=False):
-                restore_seeds(seeds, ds)
-        everyone = distributed.all_gather_plain(self.communicator, len(train))
+                restore_seeds(seeds or None, ds)  # before they were kept they were 0
+        everyone = dist.all_gather_object(self.communicator, len(train))
         check_length(len(train), everyone, self._expected)
         self.batches, self.epochs, self._expected = len(train), epochs, None
         distributed.broadcast_model(self.communicator, self.model)
@@ -292,10 +301,13 @@ class Trainer(Checked):
 
     def _all_ranks_stop(self) -> bool:
         """Whether the run is to end; raises Interrupted where a signal says so, on every rank."""
-        signal = self._signals.received or 0
-        wishes = distributed.all_gather_plain(self.communicator, [signal, self._stopped])
-        self._stopped = next((reason for _, reason in wishes if reason), "")
-        number = max(number for number, _ in wishes)
+        number, wishes = self._signals.received or 0, bool(self._stopped)
+        if self.communicator.world_size > 1:
+            seen = self.communicator.all_reduce(ft.asarray([number, wishes], ft.int64), "max")
+            number, wishes = seen.tolist()
+            if wishes:
+                reasons = dist.all_gather_object(self.communicator, self._stopped)
+                self._stopped = next(reason for reason in reasons if reason)
         if number:
             raise Interrupted(number, self.step, None if self.out is None else self.checkpoint)
         return bool(self._stopped)

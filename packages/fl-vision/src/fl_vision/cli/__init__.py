@@ -14,14 +14,14 @@ from fl_dist import ProgramError
 from fl_nn import Interrupted
 from fl_vision.cli.arguments import build_parser
 from fl_vision.cli.commands import evaluate, predict
-from fl_vision.cli.train import train
+from fl_vision.cli.ranks import train_on_ranks
 
 __all__ = ["main"]
 
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
 _COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "train": train,
+    "train": train_on_ranks,
     "eval": evaluate,
     "predict": predict,
 }

@@ -72,7 +72,8 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("run").add_argument
     run("--out", type=Path, default=DEFAULT_OUT, help=f"folder to write to (default {DEFAULT_OUT})")
     run("--resume", action="store_true", help="go on with the run in --out, to the same bits")
-    run("--ranks", type=_integer(1), default=1, help="train data-parallel on so many threads")
+    run("--ranks", type=_integer(1), metavar="N", help="train data-parallel (default 1)")
+    run("--communicator", metavar="NAME", help="of the ranks (default processes)")
     run("--prefetch", type=_integer(0), default=0, help="batches made ahead by a thread")
     run("--checkpoint-every", type=_integer(0), default=0, help="steps (default: each epoch)")
     run("--keep-best", type=_integer(0), default=0, help="checkpoints of so many best epochs")

@@ -68,7 +68,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
             "give the data set that it was trained on"
         )
     found = classifier.classify(data.test, arguments.batch_size)
-    print_accuracy(found.accuracy)
+    print(accuracy_line(found.accuracy))
 
 
 def predict(arguments: argparse.Namespace) -> None:
@@ -91,9 +91,9 @@ def predict(arguments: argparse.Namespace) -> None:
         draw_predictions(arguments.out, drawn)
 
 
-def print_accuracy(accuracy: float) -> None:
+def accuracy_line(accuracy: float) -> str:
     """The last line of `train` and `eval`."""
-    print(f"test accuracy {accuracy:.4f}", flush=True)
+    return f"test accuracy {accuracy:.4f}"
 
 
 def _pixels(path: Path, classifier: Classifier, invert: bool) -> ft.Tensor:

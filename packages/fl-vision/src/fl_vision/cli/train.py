@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
+from fl_dist import Communicator
 from fl_nn import load_checkpoint
 from fl_vision.classifier import checkpoint_path, description_of
-from fl_vision.cli.commands import data_settings, load_data, print_accuracy
+from fl_vision.cli.commands import accuracy_line, data_settings, load_data
+from fl_vision.datasets import ImageData
 from fl_vision.errors import UsageError
 from fl_vision.recipe import Recipe, recipe_for
 from fl_vision.report import draw_run
@@ -19,8 +21,9 @@ from fl_vision.training import Output, train_classifier
 DEFAULT_DATASET = "digits"
 
 
-def train(arguments: argparse.Namespace) -> None:
-    """Train, write checkpoint, log and pictures into `--out`, print the test accuracy."""
+def train(communicator: Communicator, arguments: argparse.Namespace) -> list[str]:
+    """Train with the other ranks. Rank 0 writes checkpoint, log and pictures into `--out`. The
+    lines to print, the test accuracy last; none on other ranks."""
     given = {name: getattr(arguments, name) for name in Recipe.names()}
     out: Path = arguments.out
     if arguments.resume:
@@ -28,7 +31,7 @@ def train(arguments: argparse.Namespace) -> None:
     else:
         settings = data_settings(arguments, {"dataset": DEFAULT_DATASET})
         recipe = recipe_for(settings["dataset"], **given)
-    data = load_data(settings, not arguments.no_download)
+    data = _loaded_by_one_first(communicator, settings, not arguments.no_download)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -38,23 +41,36 @@ def train(arguments: argparse.Namespace) -> None:
         data,
         recipe,
         out=Output(out, arguments.checkpoint_every, arguments.keep_best, arguments.tensorboard),
-        ranks=arguments.ranks,
+        communicator=communicator,
         resume=arguments.resume,
         prefetch=arguments.prefetch,
         progress=not arguments.quiet,
         notes={"data": settings},
     )
+    if communicator.rank:
+        return []
     found = trained.classifier.classify(data.test)
     about = f"seed {recipe.seed}, {len(trained.history)} epochs"
     written = [str(checkpoint_path(out)), "log.jsonl"]
+    lines = []
     try:
         written += draw_run(out, data, found, trained.history, trained.measured_on, about)
     except ft.MissingError as error:
-        print(f"no pictures: {error}")
+        lines.append(f"no pictures: {error}")
     seconds = sum(float(record["seconds"]) for record in trained.history)
-    print(f"wrote {', '.join(written)}")
-    print(f"trained {len(trained.history)} epochs in {seconds:.1f} s")
-    print_accuracy(found.accuracy)
+    lines.append(f"wrote {', '.join(written)}")
+    lines.append(f"trained {len(trained.history)} epochs in {seconds:.1f} s")
+    return [*lines, accuracy_line(found.accuracy)]
+
+
+def _loaded_by_one_first(
+    communicator: Communicator, settings: Mapping[str, Any], download: bool
+) -> ImageData:
+    """The data set; what has to be downloaded is there when the other ranks look."""
+    if communicator.rank == 0:
+        data = load_data(settings, download)
+    communicator.barrier()
+    return data if communicator.rank == 0 else load_data(settings, download)
 
 
 def _continued(
