@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fl_dist import launch as launch
 from fl_dist import threads as threads
 from fl_dist._version import __version__ as __version__
+from fl_dist.arguments import even_counts as even_counts
 from fl_dist.communicator import Communicator as Communicator
 from fl_dist.deadline import Deadline as Deadline
 from fl_dist.errors import ArgumentError as ArgumentError
@@ -14,12 +16,16 @@ from fl_dist.errors import FlError as FlError
 from fl_dist.errors import MismatchError as MismatchError
 from fl_dist.errors import PeerError as PeerError
 from fl_dist.errors import ProgramError as ProgramError
+from fl_dist.local import LocalCommunicator as LocalCommunicator
+from fl_dist.local import local as local
+from fl_dist.objects import all_gather_object as all_gather_object
+from fl_dist.objects import broadcast_object as broadcast_object
+from fl_dist.rank_info import RankInfo as RankInfo
 from fl_dist.reducer import InlineReducer as InlineReducer
 from fl_dist.reducer import Reducer as Reducer
 from fl_dist.reducer import average_gradients as average_gradients
 from fl_dist.registry import communicators as communicators
 from fl_dist.registry import load as load
-from fl_dist.single_process import LocalCommunicator as LocalCommunicator
-from fl_dist.single_process import local as local
 from fl_dist.threads import ThreadsCommunicator as ThreadsCommunicator
 from fl_dist.work import Work as Work
+from fl_dist.work import wait_any as wait_any

@@ -35,10 +35,41 @@ def tensors(operation: str, xs: object, count: int | None = None) -> tuple[Tenso
     return checked
 
 
-def reducible(operation: str, op: str, xs: Sequence[Tensor]) -> str:
+def reducible(operation: str, op: str, *xs: Tensor) -> str:
     for x in xs:
         reduction.check(operation, op, x.dtype)
     return reduction.check(operation, op)
+
+
+def rows(operation: str, x: object) -> Tensor:
+    """A tensor that has an axis 0."""
+    checked = tensor(operation, x)
+    if not checked.shape:
+        raise ArgumentError(f"[{operation}] expected a tensor of at least one axis, got shape ()")
+    return checked
+
+
+def even_counts(length: int, world_size: int) -> tuple[int, ...]:
+    """``length`` divided into a share per rank; shares differ by at most 1, larger ones first."""
+    share, rest = divmod(length, world_size)
+    return tuple([share + (r < rest) for r in range(world_size)])
+
+
+def counts(
+    operation: str, values: Sequence[int], world_size: int, total: int | None = None
+) -> tuple[int, ...]:
+    """``total``: what they must add up to."""
+    if isinstance(values, (str, Tensor)) or not isinstance(values, Sequence):
+        raise ArgumentError(f"[{operation}] counts {values!r}: expected a list of ints")
+    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in values):
+        raise ArgumentError(f"[{operation}] counts {values!r}: expected ints of at least 0")
+    if len(values) != world_size:
+        raise ArgumentError(f"[{operation}] {len(values)} counts for {world_size} ranks")
+    if total is not None and sum(values) != total:
+        raise ArgumentError(
+            f"[{operation}] counts {list(values)} add up to {sum(values)}, but axis 0 has {total}"
+        )
+    return tuple(values)
 
 
 def rank(operation: str, name: str, value: object, world_size: int) -> int:

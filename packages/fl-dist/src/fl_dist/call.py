@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from hashlib import blake2b
+from typing import Any, TypeAlias
 
 from fl_dist.errors import MismatchError
 from fl_tensor import Tensor
 
-_SHAPES_MAY_DIFFER = frozenset({"all_to_all"})
-_PARAMETERS_MAY_DIFFER = frozenset({"split"})
+#: What ranks must agree on: operation, operands as (dtype, shape) and parameters.
+Signature: TypeAlias = tuple[Any, ...]
+
+_WORD = (1 << 63) - 1
+_STRIDE = 0x9E3779B97F4A7C15  # odd, so that each number of a call changes the word
+_words: dict[Signature, int] = {}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Call:
     """``operation`` with its ``parameters`` (by name) and its tensor operands ``values``.
 
-    ``number`` counts the collectives of one communicator from 1; it is 0 for send and recv.
+    number   counts the collectives of one communicator from 1; it is 0 for messages
+    options  keyword arguments of this rank alone, which ranks need not agree on: ``into``, ``like``
     """
 
     operation: str
     values: tuple[Tensor, ...] = ()
     parameters: dict[str, Any] = field(default_factory=dict)
     number: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -31,20 +38,53 @@ class Call:
 
     @property
     def queue_key(self) -> Hashable:
-        """What it must keep its order with: all collectives, or the messages of one channel."""
+        """What it must keep its order with: all collectives, or the messages of one address."""
         return "collectives" if self.number else (self.operation, *self.parameters.values())
+
+    @property
+    def signature(self) -> Signature:
+        """Equal on all ranks iff they agree; the number is left out."""
+        operation = self.operation
+        if operation == "all_to_all":  # shapes are free
+            operands = [(self.values[0].dtype, None)]
+        elif operation == "scatter":  # only the root has operands
+            operands = []
+        elif operation == "all_gather_tensor":  # axis 0 is free
+            operands = [(x.dtype, ("n", *x.shape[1:])) for x in self.values]
+        else:
+            operands = [(x.dtype, x.shape) for x in self.values]
+        parameters = () if operation == "split" else tuple(self.parameters.items())
+        return operation, tuple(operands), parameters
 
     def describe(self) -> str:
         """``all_reduce #3 of float32 (2, 3), op='sum'``: equal on all ranks iff they agree."""
-        if self.operation in _SHAPES_MAY_DIFFER:
-            text = f"{self.title} of {self.values[0].dtype}"
-        elif self.values:
-            text = f"{self.title} of " + ", ".join(f"{v.dtype} {v.shape}" for v in self.values)
-        else:
-            text = self.title
-        if self.operation not in _PARAMETERS_MAY_DIFFER:
-            text += "".join(f", {name}={value!r}" for name, value in self.parameters.items())
-        return text
+        return describe(self.signature, self.number)
+
+    def fingerprint(self) -> int:
+        """A word of 63 bits: equal on all ranks iff they agree, but for one case in 2^63."""
+        signature = self.signature
+        word = _words.get(signature)
+        if word is None:
+            if len(_words) >= 4096:
+                _words.clear()
+            digest = blake2b(describe(signature).encode(), digest_size=8).digest()
+            word = _words[signature] = int.from_bytes(digest, "little")
+        return (word + self.number * _STRIDE) & _WORD
+
+
+def describe(signature: Signature, number: int = 0) -> str:
+    """A signature in words."""
+    operation, operands, parameters = signature
+    text = f"{operation} #{number}" if number else operation
+    if operands:
+        text += " of " + ", ".join(
+            str(dtype) if shape is None else f"{dtype} {_shape(shape)}" for dtype, shape in operands
+        )
+    return text + "".join(f", {name}={value!r}" for name, value in parameters)
+
+
+def _shape(shape: tuple[Any, ...]) -> str:
+    return str(shape).replace("'", "")
 
 
 def compare(where: str, calls: Sequence[str]) -> None:

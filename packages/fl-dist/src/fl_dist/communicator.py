@@ -1,7 +1,8 @@
-"""The communicator contract: the methods to write, and the derived ones.
+"""The communicator contract: what users call.
 
 A communicator connects the ranks 0 .. world_size - 1 of one program. Every rank holds its own
-``Communicator`` object and makes the same collective calls in the same order.
+``Communicator`` object and makes the same collective calls in the same order. What the author of a
+communicator writes is in ``fl_dist.transport``.
 
 Guarantees for users:
 
@@ -12,101 +13,165 @@ Guarantees for users:
   leaves the ranks in step.
 * Nothing hangs. ``timeout`` (seconds, default ``Communicator.timeout``) ends in DistTimeoutError; a
   rank that is gone gives PeerError with its number and its reason.
-* ``async_op=True`` returns a ``Work`` at once (``wait``, ``done``, ``error``, ``result``);
+* ``async_op=True`` returns a ``Work`` at once (``wait``, ``done``, ``error``, ``result``, ``then``);
   collectives complete as if they had been called one after another.
 * Calls on one communicator come from one thread of the rank at a time.
 
-Reductions: ``sum``, ``mean`` (floating dtypes), ``max``, ``min`` (NaN wins), ``prod``.
+Reductions: ``sum``, ``mean`` (floating dtypes), ``max``, ``min`` (NaN wins), ``prod``. float16 and
+bfloat16 are summed and multiplied in float32 and rounded once.
 
 Capabilities an author may declare in ``capabilities``:
 
 ``"agreement"``  ranks that disagree on a collective (order, operation, shape, dtype, parameters)
-                 all get MismatchError, naming what each did, and are in step afterwards. The
-                 default costs one message to rank 0 and one back per collective.
+                 all get MismatchError, naming what each did, and are in step afterwards. A word of
+                 63 bits is compared before each collective, texts travel only after a difference.
+                 ``FL_DIST_CONSISTENCY_CHECK=0`` in the environment turns it off.
 ``"ordered"``    reductions combine in rank order, ((x0 + x1) + x2) + ..., to the bit.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import os
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from fl_dist import arguments, derived
+import fl_tensor as ft
+from fl_dist import arguments, derived, messages
 from fl_dist.call import Call
 from fl_dist.deadline import Deadline
-from fl_dist.errors import DistError, DistTimeoutError, PeerError, one_line
+from fl_dist.donation import donate as give_up
+from fl_dist.errors import ArgumentError, DistError, DistTimeoutError, PeerError, one_line
+from fl_dist.flight_recorder import FlightRecorder
+from fl_dist.transport import Transport
 from fl_dist.values import computed
-from fl_dist.work import OrderedQueues, Work
-from fl_tensor import Tensor
+from fl_dist.work import Work, settled
+from fl_dist.queues import Job, OrderedQueues, ProgressThread
+from fl_tensor import DType, Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Any, so that `comm.all_reduce(x).sum()` type-checks: with async_op=True it is a Work of that.
 TensorOrWork: TypeAlias = Any
 TensorsOrWork: TypeAlias = Any
 NothingOrWork: TypeAlias = Any
 
+_LISTS = frozenset({"all_reduce_many", "reduce_scatter", "all_to_all", "scatter"})
 
-class Communicator(ABC):
-    """Subclass, state ``CONTRACT`` in your class, write the first block."""
+
+class Communicator(Transport):
+    """Subclass, state ``CONTRACT`` in your class, write ``join``, ``do_send`` and ``do_recv``."""
 
     CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
     name: ClassVar[str]
     capabilities: ClassVar[frozenset[str]] = frozenset()
     #: Seconds that an operation waits when the call does not say.
     timeout: float = 600.0
+    #: Whether ranks compare each collective first, where "agreement" is declared.
+    check_consistency: bool = True
 
     def __init__(self, rank: int, world_size: int) -> None:
         self.rank = rank
         self.world_size = world_size
+        self.check_consistency = os.environ.get("FL_DIST_CONSISTENCY_CHECK", "1") != "0"
+        self.flight_recorder = FlightRecorder(rank)
         self._count = 0
-        self._work_queues = OrderedQueues()
+        self._served_last = -1  # by `recv` of any rank
+        self._queues: OrderedQueues | ProgressThread = (
+            ProgressThread() if self.thread_rule == "one" else OrderedQueues()
+        )
+        self._owns_queues = True
         self._under_way: list[Work] = []
         self._broken: str | None = None
+        self._closed = False
         self._channels = 1  # numbers given to the groups that `split` made
+        self._kept = messages.KeptMessages()
 
-    # ---- you must write these --------------------------------------------------------------------
+    # ---- beginning and end -----------------------------------------------------------------------
 
     @classmethod
-    @abstractmethod
     def run(
         cls, world_size: int, fn: Callable[..., Any], *args: Any, timeout: float | None = None
     ) -> list[Any]:
         """Launch ``fn(communicator, *args)`` on every rank of a new world; results in rank order.
 
-        A program that raises makes the others fail with PeerError; ``run`` then raises
-        ProgramError. ``timeout`` becomes the default of the communicators. Each rank starts in a
-        copy of the caller's context with a random generator of its own (``fl_dist.launch`` does
-        both). A launcher that starts processes may ask for what pickle can carry: ``fn`` a module's
-        function, arguments and results plain data. The conformance kit keeps to that.
+        Ranks are what ``ranks_are`` says. A program that raises makes the others fail with
+        PeerError; ``run`` then raises ProgramError. ``timeout`` becomes the default of the
+        communicators. Each rank starts in a copy of the caller's context (the backend in use ...)
+        with a random generator of its own, split from the caller's. What processes are given must
+        pickle: ``fn`` a module's function, arguments and results plain data.
         """
+        from fl_dist import launch
 
-    @abstractmethod
-    def do_send(self, x: Tensor, dst: int, tag: int, deadline: Deadline) -> None:
-        """Hand ``x`` to rank ``dst``; never wait for its ``do_recv``. Shape and dtype travel along.
+        return launch.run(cls, world_size, fn, *args, timeout=timeout)
 
-        Messages from one rank to another with one tag arrive in order. ``0 <= tag < 2**16``, or
-        below 2**31 if ``do_split`` is left as it is. Here and in ``do_recv`` several threads of a
-        rank may call at once.
+    @classmethod
+    def offers(cls, world_size: int) -> bool:
+        """Whether ``run`` can launch a world of this size here and now."""
+        return world_size >= 1
+
+    def close(self, timeout: float | None = None) -> None:
+        """Leave the world: every rank calls it when it needs the others no longer.
+
+        Waits for what is under way on this rank and raises its first error. Closing twice does
+        nothing. ``with communicator:`` closes at its end, and aborts after an exception.
         """
+        if self._closed:
+            return
+        deadline = Deadline(timeout, f"[close] {self._place()}", default=self.timeout)
+        try:
+            self.sync(timeout)
+        finally:
+            self._closed = True
+            self._end("it was closed", lambda: self.do_close(deadline))
 
-    @abstractmethod
-    def do_recv(self, src: int, tag: int, deadline: Deadline) -> Tensor:
-        """The next message of rank ``src`` with ``tag``; on the default backend and device.
+    def abort(self, cause: str) -> None:
+        """Leave because of a failure: the others get ``PeerError(rank, cause)`` as soon as possible.
 
-        Raises ``deadline.error(...)`` when time is up, and PeerError as soon as ``src`` is known to
-        be gone (or any rank whose end dooms the world).
+        Not collective, never waits, may be called from any thread and more than once. A transport
+        overrides it to tell the others, and calls this one; else they run into their timeouts.
         """
+        self._closed = True
+        self._end(f"it was aborted ({cause})", None)
 
-    # ---- you get these for free ------------------------------------------------------------------
-    # What users call: arguments are checked and numbered here, then `start` takes over.
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort(one_line(error))
+
+    # ---- collectives -----------------------------------------------------------------------------
 
     def all_reduce(
-        self, x: Tensor, op: str = "sum", *, async_op: bool = False, timeout: float | None = None
+        self,
+        x: Tensor,
+        op: str = "sum",
+        *,
+        donate: bool = False,
+        async_op: bool = False,
+        timeout: float | None = None,
     ) -> TensorOrWork:
-        """The reduction of every rank's ``x`` (one shape and dtype), on every rank."""
+        """The reduction of every rank's ``x`` (one shape and dtype), on every rank.
+
+        ``donate=True`` gives ``x`` up: the result may take its memory, and a later use of this
+        handle raises DistError.
+        """
         x = arguments.tensor("all_reduce", x)
-        op = arguments.reducible("all_reduce", op, [x])
-        return self._collective("all_reduce", (x,), async_op, timeout, op=op)
+        op = arguments.reducible("all_reduce", op, x)
+        options = {}
+        if donate:
+            x = give_up(x, f"all_reduce #{self._count + 1}")
+            options["into"] = x
+        return self._collective("all_reduce", (x,), async_op, timeout, {"op": op}, options)
 
     def all_reduce_many(
         self,
@@ -118,8 +183,8 @@ class Communicator(ABC):
     ) -> TensorsOrWork:
         """``all_reduce`` of each tensor of a list, in as few messages as the communicator can."""
         operands = arguments.tensors("all_reduce_many", xs)
-        op = arguments.reducible("all_reduce_many", op, operands)
-        return self._collective("all_reduce_many", operands, async_op, timeout, op=op)
+        op = arguments.reducible("all_reduce_many", op, *operands)
+        return self._collective("all_reduce_many", operands, async_op, timeout, {"op": op})
 
     def broadcast(
         self, x: Tensor, root: int = 0, *, async_op: bool = False, timeout: float | None = None
@@ -127,7 +192,7 @@ class Communicator(ABC):
         """Rank ``root``'s ``x``, on every rank; the others pass one of that shape and dtype."""
         x = arguments.tensor("broadcast", x)
         root = arguments.rank("broadcast", "root", root, self.world_size)
-        return self._collective("broadcast", (x,), async_op, timeout, root=root)
+        return self._collective("broadcast", (x,), async_op, timeout, {"root": root})
 
     def reduce(
         self,
@@ -140,9 +205,9 @@ class Communicator(ABC):
     ) -> TensorOrWork:
         """The reduction of every rank's ``x`` on rank ``root``; None on the others."""
         x = arguments.tensor("reduce", x)
-        op = arguments.reducible("reduce", op, [x])
+        op = arguments.reducible("reduce", op, x)
         root = arguments.rank("reduce", "root", root, self.world_size)
-        return self._collective("reduce", (x,), async_op, timeout, op=op, root=root)
+        return self._collective("reduce", (x,), async_op, timeout, {"op": op, "root": root})
 
     def all_gather(
         self, x: Tensor, *, async_op: bool = False, timeout: float | None = None
@@ -150,6 +215,30 @@ class Communicator(ABC):
         """The list of every rank's ``x`` (one shape and dtype), in rank order, on every rank."""
         x = arguments.tensor("all_gather", x)
         return self._collective("all_gather", (x,), async_op, timeout)
+
+    def all_gather_tensor(
+        self,
+        x: Tensor,
+        *,
+        counts: Sequence[int] | None = None,
+        async_op: bool = False,
+        timeout: float | None = None,
+    ) -> TensorOrWork:
+        """Every rank's ``x`` joined along axis 0, in rank order, on every rank.
+
+        Axis 0 may differ by rank, the other axes and the dtype may not. ``counts``, the length of
+        axis 0 on every rank, saves their exchange where it is known.
+        """
+        x = arguments.rows("all_gather_tensor", x)
+        given = None
+        if counts is not None:
+            given = arguments.counts("all_gather_tensor", counts, self.world_size)
+            if given[self.rank] != x.shape[0]:
+                raise ArgumentError(
+                    f"[all_gather_tensor] counts[{self.rank}] is {given[self.rank]}, but the "
+                    f"tensor of this rank has {x.shape[0]} rows"
+                )
+        return self._collective("all_gather_tensor", (x,), async_op, timeout, {"counts": given})
 
     def reduce_scatter(
         self,
@@ -161,8 +250,59 @@ class Communicator(ABC):
     ) -> TensorOrWork:
         """On rank r the reduction of every rank's ``xs[r]``; one tensor per rank is passed."""
         operands = arguments.tensors("reduce_scatter", xs, self.world_size)
-        op = arguments.reducible("reduce_scatter", op, operands)
-        return self._collective("reduce_scatter", operands, async_op, timeout, op=op)
+        op = arguments.reducible("reduce_scatter", op, *operands)
+        return self._collective("reduce_scatter", operands, async_op, timeout, {"op": op})
+
+    def reduce_scatter_tensor(
+        self,
+        x: Tensor,
+        op: str = "sum",
+        *,
+        counts: Sequence[int] | None = None,
+        async_op: bool = False,
+        timeout: float | None = None,
+    ) -> TensorOrWork:
+        """This rank's rows of the reduction of every rank's ``x`` (one shape and dtype).
+
+        Axis 0 is divided in rank order into ``counts`` rows. The default is
+        ``fl_dist.even_counts(len(x), world_size)``: shares that differ by at most 1.
+        """
+        x = arguments.rows("reduce_scatter_tensor", x)
+        op = arguments.reducible("reduce_scatter_tensor", op, x)
+        if counts is None:
+            shares = arguments.even_counts(x.shape[0], self.world_size)
+        else:
+            shares = arguments.counts("reduce_scatter_tensor", counts, self.world_size, x.shape[0])
+        parameters = {"op": op, "counts": shares}
+        return self._collective("reduce_scatter_tensor", (x,), async_op, timeout, parameters)
+
+    def gather(
+        self, x: Tensor, root: int = 0, *, async_op: bool = False, timeout: float | None = None
+    ) -> TensorsOrWork:
+        """The list of every rank's ``x`` (one shape and dtype) on rank ``root``; None elsewhere."""
+        x = arguments.tensor("gather", x)
+        root = arguments.rank("gather", "root", root, self.world_size)
+        return self._collective("gather", (x,), async_op, timeout, {"root": root})
+
+    def scatter(
+        self,
+        xs: Sequence[Tensor] | None,
+        root: int = 0,
+        *,
+        async_op: bool = False,
+        timeout: float | None = None,
+    ) -> TensorOrWork:
+        """On rank r the tensor ``xs[r]`` of rank ``root``; the others pass None. Shapes are free.
+
+        The result is on the root's own backend there, on the default one elsewhere.
+        """
+        root = arguments.rank("scatter", "root", root, self.world_size)
+        operands: tuple[Tensor, ...] = ()
+        if self.rank == root:
+            operands = arguments.tensors("scatter", xs, self.world_size)
+        elif xs is not None:
+            raise ArgumentError(f"[scatter] rank {self.rank} is not the root {root}: pass None")
+        return self._collective("scatter", operands, async_op, timeout, {"root": root})
 
     def all_to_all(
         self, xs: Sequence[Tensor], *, async_op: bool = False, timeout: float | None = None
@@ -183,14 +323,19 @@ class Communicator(ABC):
         None for a rank that passes ``color=None``. Both communicators stay usable, independently.
         """
         if color is not None and arguments.integer("split", "color", color) < 0:
-            raise arguments.ArgumentError(f"[split] color {color}: colors are >= 0, or None")
+            raise ArgumentError(f"[split] color {color}: colors are >= 0, or None")
         key = arguments.integer("split", "key", key)
         part: Communicator | None = self._collective(
-            "split", (), False, timeout, color=color, key=key
+            "split", (), False, timeout, {"color": color, "key": key}
         )
         if part is not None:
             part.timeout = self.timeout
+            part.check_consistency = self.check_consistency
+            if self.thread_rule == "one":  # one thread for the whole transport
+                part._queues, part._owns_queues = self._queues, False
         return part
+
+    # ---- messages --------------------------------------------------------------------------------
 
     def send(
         self,
@@ -208,12 +353,41 @@ class Communicator(ABC):
         return self._issue(call, async_op, timeout)
 
     def recv(
-        self, src: int, *, tag: int = 0, async_op: bool = False, timeout: float | None = None
+        self,
+        src: int | None,
+        *,
+        tag: int = 0,
+        like: Tensor | None = None,
+        async_op: bool = False,
+        timeout: float | None = None,
     ) -> TensorOrWork:
-        """The next tensor that rank ``src`` sent with ``tag`` (0 .. 32767)."""
-        src = arguments.peer("recv", "src", src, self.rank, self.world_size)
+        """The next tensor that rank ``src`` sent with ``tag`` (0 .. 32767).
+
+        With ``src=None`` the next one of any rank: the result is ``(src, x)``. ``like`` promises
+        the shape and dtype; the result is on its backend and device. MismatchError when the
+        message is another one. Receives of one address are served in the order of their posting;
+        receives of one tag with and without ``src`` do not mix.
+        """
+        if src is not None:
+            src = arguments.peer("recv", "src", src, self.rank, self.world_size)
+        elif self.world_size == 1:
+            raise ArgumentError("[recv] src None: there is no other rank in a world of 1")
         call = Call("recv", (), {"src": src, "tag": arguments.tag("recv", tag)})
+        if like is not None:
+            call.options["like"] = arguments.tensor("recv", like)
         return self._issue(call, async_op, timeout)
+
+    def probe(self, src: int, *, tag: int = 0) -> bool:
+        """Whether a ``recv`` of that address would return at once; never waits for a message.
+
+        False while receives of that address are under way: the next message is theirs.
+        """
+        src = arguments.peer("probe", "src", src, self.rank, self.world_size)
+        call = Call("recv", (), {"src": src, "tag": arguments.tag("probe", tag)})
+        if self._queues.is_busy((id(self), call.queue_key)):
+            return False
+        look = Job("probe", "probe", lambda: messages.has_come(self, src, call.parameters["tag"]))
+        return bool(self._queues.call(look))
 
     def sync(self, timeout: float | None = None) -> None:
         """Wait for every asynchronous operation of this rank; raises the first error among them.
@@ -231,76 +405,85 @@ class Communicator(ABC):
         if errors:
             raise errors[0]
 
-    # How they are done, from do_send and do_recv alone; override what the transport does better.
+    # ---- memory and placement --------------------------------------------------------------------
 
-    @classmethod
-    def offers(cls, world_size: int) -> bool:
-        """Whether ``run`` can launch a world of this size here and now."""
-        return world_size >= 1
+    def buffer(self, shape: Sequence[int], dtype: DType | str = "float32") -> Tensor:
+        """A tensor of zeros in memory that the transport uses as it is, where it has such memory.
 
-    def do_all_reduce(self, x: Tensor, op: str, deadline: Deadline) -> Tensor:
-        return derived.all_reduce(self, x, op, deadline)
-
-    def do_all_reduce_many(self, xs: Sequence[Tensor], op: str, deadline: Deadline) -> list[Tensor]:
-        return derived.all_reduce_many(self, xs, op, deadline)
-
-    def do_broadcast(self, x: Tensor, root: int, deadline: Deadline) -> Tensor:
-        return derived.broadcast(self, x, root, deadline)
-
-    def do_reduce(self, x: Tensor, op: str, root: int, deadline: Deadline) -> Tensor | None:
-        return derived.reduce(self, x, op, root, deadline)
-
-    def do_all_gather(self, x: Tensor, deadline: Deadline) -> list[Tensor]:
-        return derived.all_gather(self, x, deadline)
-
-    def do_reduce_scatter(self, xs: Sequence[Tensor], op: str, deadline: Deadline) -> Tensor:
-        return derived.reduce_scatter(self, xs, op, deadline)
-
-    def do_all_to_all(self, xs: Sequence[Tensor], deadline: Deadline) -> list[Tensor]:
-        return derived.all_to_all(self, xs, deadline)
-
-    def do_barrier(self, deadline: Deadline) -> None:
-        derived.barrier(self, deadline)
-
-    def do_split(self, color: int | None, key: int, deadline: Deadline) -> Communicator | None:
-        return derived.split(self, color, key, deadline)
-
-    def do_agree(self, call: Call, deadline: Deadline) -> None:
-        """Raise MismatchError on every rank unless all describe ``call`` alike."""
-        derived.agree(self, call.describe(), deadline)
-
-    def start(self, call: Call, deadline: Deadline, inline: bool) -> Work:
-        """Begin ``call``. ``inline``: the caller will wait at once, so it may run right here.
-
-        The default performs the blocking ``do_...`` on a helper thread. A transport that is
-        asynchronous by nature overrides this and returns its own kind of Work.
+        Fill it by ``x[...] = value`` and donate it. The default is ``ft.zeros``.
         """
-        inline = inline or call.operation == "send"  # which never waits
-        return self._work_queues.submit(
-            call.queue_key, call.title, lambda: self.perform(call, deadline), inline
-        )
+        return ft.zeros(tuple(shape), dtype)
+
+    def explain(self, operation: str, x: Tensor) -> str:
+        """``"native"`` where the transport takes ``x`` as it is, else ``"staged: ..."``: what is
+        done to it first, such as ``"staged: float16 reduced as float32 on the host"``."""
+        arguments.tensor("explain", x)
+        reduces = "reduce" in operation
+        if reduces and str(x.dtype) not in self.native_dtypes:
+            wide = " as float32" if str(x.dtype) in ("float16", "bfloat16") else ""
+            return f"staged: {x.dtype} reduced{wide} on the host"
+        if x.device.kind not in self.native_devices:
+            return f"staged: copied from {x.device} to the host and back"
+        return "native"
+
+    # ---- how a call is done: for transports that are asynchronous by nature ------------------------
+
+    def start(self, call: Call, deadline: Deadline) -> Work:
+        """Begin an asynchronous ``call``.
+
+        The default does ``perform`` on a helper thread. A transport that is asynchronous by nature
+        overrides this and returns its own kind of Work.
+        """
+        if call.operation == "send" and self.thread_rule == "many":  # it never waits
+            return settled(call.title, lambda: self.perform(call, deadline))
+        return self._queues.submit(self._job(call, deadline))
 
     def perform(self, call: Call, deadline: Deadline) -> Any:
-        """Do ``call`` here and now: agree on it where that is declared, then ``do_<operation>``."""
-        if self._broken is not None:
-            raise DistError(
-                f"{deadline.where}: this communicator is out of step since {self._broken}"
-            )
-        operands: tuple[Any, ...] = call.values
-        if call.operation in ("all_reduce_many", "reduce_scatter", "all_to_all"):
-            operands = (call.values,)
+        """Do ``call`` and wait for it: compare it with the other ranks', then ``do_<operation>``."""
+        self.check_usable(deadline)
         try:
-            if call.number and "agreement" in self.capabilities:
-                self.do_agree(call, deadline)
-            do = getattr(self, f"do_{call.operation}")
-            result = do(*operands, *call.parameters.values(), deadline)
+            if call.number:
+                self.check_consistent(call, deadline)
+            result = self._do(call, deadline)
             return computed(result) if self.world_size > 1 else result
         except (DistTimeoutError, PeerError) as error:
             if call.number:  # half of a collective is done: the ranks no longer march in step
-                self._broken = one_line(error)
+                self._broken = f"it is out of step since {one_line(error)}"
             raise
 
+    def check_consistent(self, call: Call, deadline: Deadline) -> None:
+        """Raise MismatchError on every rank unless all make the same ``call``."""
+        if (
+            self.world_size > 1
+            and self.check_consistency
+            and "agreement" in self.capabilities
+            and not self.do_check_consistent(call.fingerprint(), deadline)
+        ):
+            derived.compare_descriptions(self, call.describe(), deadline)
+
+    def check_usable(self, deadline: Deadline) -> None:
+        """Raise DistError when this communicator is closed, aborted or out of step."""
+        if self._broken is not None:
+            raise DistError(f"{deadline.where}: this communicator cannot go on: {self._broken}")
+
     # ---- not part of the contract ----------------------------------------------------------------
+
+    def _do(self, call: Call, deadline: Deadline) -> Any:
+        operation, parameters = call.operation, call.parameters
+        if operation == "send":
+            address = parameters["dst"], parameters["tag"]
+            return self.do_send(call.values[0], *address, self.channel, deadline)
+        if operation == "recv":
+            address = parameters["src"], parameters["tag"]
+            return messages.receive(self, *address, deadline, **call.options)
+        if operation == "all_gather_tensor":
+            counts = parameters["counts"]
+            if counts is None:
+                counts = derived.row_counts(self, call.values[0], deadline)
+            return self.do_all_gather_tensor(call.values[0], counts, deadline)
+        operands: tuple[Any, ...] = (call.values,) if operation in _LISTS else call.values
+        do = getattr(self, f"do_{operation}")
+        return do(*operands, *parameters.values(), deadline, **call.options)
 
     def _collective(
         self,
@@ -308,23 +491,57 @@ class Communicator(ABC):
         values: tuple[Tensor, ...],
         async_op: bool,
         timeout: float | None,
-        **parameters: Any,
+        parameters: dict[str, Any] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> Any:
-        call = Call(operation, values, parameters, self._count + 1)
+        call = Call(operation, values, parameters or {}, self._count + 1, options or {})
         return self._issue(call, async_op, timeout)
 
     def _issue(self, call: Call, async_op: bool, timeout: float | None) -> Any:
-        where = f"[{call.title}] rank {self.rank} of {self.world_size}"
-        deadline = Deadline(timeout, where, default=self.timeout)
+        deadline = Deadline(timeout, f"[{call.title}] {self._place()}", default=self.timeout)
         self._count = call.number or self._count
         if self.world_size > 1:
             computed(call.values)
-        work = self.start(call, deadline, inline=not async_op)
+        entry = self.flight_recorder.begin(call)
         if not async_op:
-            return work.wait()
+            try:
+                return self._queues.call(self._job(call, deadline))
+            except DistTimeoutError as error:
+                self.flight_recorder.report(error)
+                raise
+            finally:
+                entry.end()
+        work = self.start(call, deadline)
+        work.on_end(entry.end)
         self._under_way = [w for w in self._under_way if not w.settled]
         self._under_way.append(work)
         return work
 
+    def _job(self, call: Call, deadline: Deadline) -> Job:
+        """``call`` for a queue: its key, its name, what to do, and whether that would block."""
+        ready = None
+        if call.operation == "recv":
+            src, tag = call.parameters["src"], call.parameters["tag"]
+
+            def ready() -> bool:
+                return not deadline.remaining() or messages.has_come(self, src, tag)
+
+        key = (id(self), call.queue_key)  # the groups of a transport may share a queue
+        return Job(key, call.title, lambda: self.perform(call, deadline), ready)
+
+    def _take_kept(self, src: int, tag: int, channel: int) -> Tensor | None:
+        """A message that ``do_probe`` took in."""
+        return self._kept.take((src, tag, channel))
+
+    def _end(self, cause: str, do_close: Callable[[], None] | None) -> None:
+        self._broken = self._broken or cause
+        if do_close is not None:
+            self._queues.call(Job("close", "close", do_close))
+        if self._owns_queues:
+            self._queues.stop()
+
+    def _place(self) -> str:
+        return f"rank {self.rank} of {self.world_size}"
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} rank {self.rank} of {self.world_size}>"
+        return f"<{type(self).__name__} {self._place()}>"

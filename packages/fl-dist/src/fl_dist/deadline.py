@@ -26,6 +26,13 @@ class Deadline:
         self.where = where
         self.at = time.monotonic() + self.seconds
 
+    @classmethod
+    def past(cls, where: str) -> Deadline:
+        """A deadline that is over: for a look that must not wait."""
+        made = cls(1.0, where)
+        made.at = 0.0
+        return made
+
     def remaining(self) -> float:
         """Seconds left; 0.0 when there are none."""
         return max(0.0, self.at - time.monotonic())

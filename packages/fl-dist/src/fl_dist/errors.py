@@ -1,8 +1,12 @@
-"""Errors of communication. Each is an FlError and the nearest ordinary Python error."""
+"""Errors of communication. Each is an FlError and the nearest ordinary Python error, and pickles.
+
+Ranks in messages are those of the world that was launched, also for its groups.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fl_memory.errors import FlError as FlError
 from fl_tensor.errors import ArgumentError as ArgumentError
@@ -26,8 +30,12 @@ class PeerError(DistError):
 
     def __init__(self, where: str, rank: int, cause: str) -> None:
         super().__init__(f"{where}: rank {rank} is gone ({cause})")
+        self.where = where
         self.rank = rank
         self.cause = cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.where, self.rank, self.cause), _notes(self)
 
 
 class MismatchError(DistError):
@@ -44,7 +52,11 @@ class MismatchError(DistError):
             f"{where}: the ranks disagree{lines}\n"
             "every rank must make the same calls in the same order, with equal shapes and dtypes"
         )
+        self.where = where
         self.calls = tuple(calls)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.where, self.calls), _notes(self)
 
 
 class ProgramError(DistError):
@@ -61,13 +73,22 @@ class ProgramError(DistError):
         super().__init__(f"rank {rank} of {world_size} failed: {one_line(first)}{also}")
         self.rank = rank
         self.errors = dict(errors)
+        self.world_size = world_size
         self.__cause__ = first
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.rank, self.errors, self.world_size), _notes(self)
 
 
 def one_line(error: BaseException) -> str:
     """``ValueError: bad sample``: the type and the first line of the message."""
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _notes(error: BaseException) -> dict[str, Any]:
+    """What others have attached to an exception, ``add_note`` among it."""
+    return dict(vars(error))
 
 
 def _from_difference(texts: Sequence[str], keep: int = 48, limit: int = 160) -> list[str]:

@@ -1,60 +1,107 @@
 """Reducers: summing gradients over ranks during the backward pass.
 
-A training loop adds each gradient as it appears and finalizes once per step. Whether an ``add``
-communicates at once or gathers a bucket first is the reducer's business.
+A training loop plans its gradients once, adds each as it appears, and finalizes once per step.
+Whether an ``add`` communicates at once or gathers a bucket first is the reducer's business.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import fl_tensor as ft
+from fl_dist.call import compare
 from fl_dist.communicator import Communicator
 from fl_dist.errors import ArgumentError
-from fl_tensor import Tensor
+from fl_dist.objects import all_gather_object
+from fl_tensor import DType, Tensor
+
+#: The key, shape and dtype of one gradient.
+GradientSpec: TypeAlias = tuple[str, tuple[int, ...], "DType | str"]
 
 
 class Reducer(ABC):
-    """Every rank adds the same keys in the same order, then finalizes."""
+    """Plans once, then per step: ``add`` in any order, ``finalize``."""
 
     @abstractmethod
-    def add(self, key: str, tensor: Tensor) -> Tensor | None:
-        """Take a gradient in. The reduced value if it is known at once, else None.
+    def plan(self, specs: Sequence[GradientSpec]) -> None:
+        """The gradients of every step, the same list on all ranks; before the first ``add``.
 
-        Raises ArgumentError when ``key`` was added already since the last ``finalize``.
+        Collective. Raises MismatchError where the lists differ, ArgumentError for a key twice.
         """
 
     @abstractmethod
-    def finalize(self) -> dict[str, Tensor]:
-        """Finish what is under way: the reduced values since the last call, in the order added."""
+    def add(self, key: str, gradient: Tensor) -> None:
+        """Take a gradient in. Ranks may add in different orders, and not all of them.
+
+        Raises ArgumentError for a key that was not planned, for one that was added already since
+        the last ``finalize``, and for another shape or dtype than planned.
+        """
+
+    @abstractmethod
+    def finalize(self, weight: float = 1.0) -> dict[str, Tensor]:
+        """``weight`` times the sum over ranks of every planned gradient, in the order of the plan.
+
+        Collective. What a rank did not add counts as zeros. ``1 / world_size`` averages.
+        """
 
 
 class InlineReducer(Reducer):
-    """Reduces each tensor the moment it is added: ``scale`` times the sum over ranks.
+    """The simplest reducer: one ``all_reduce_many`` of everything, in ``finalize``."""
 
-    The default scale, 1 / world_size, averages.
-    """
-
-    def __init__(self, communicator: Communicator, scale: float | None = None) -> None:
+    def __init__(self, communicator: Communicator) -> None:
         self.communicator = communicator
-        self.scale = 1.0 / communicator.world_size if scale is None else scale
-        self._reduced: dict[str, Tensor] = {}
+        self._specs: dict[str, tuple[tuple[int, ...], DType]] = {}
+        self._added: dict[str, Tensor] = {}
 
-    def add(self, key: str, tensor: Tensor) -> Tensor:
-        if key in self._reduced:
+    def plan(self, specs: Sequence[GradientSpec]) -> None:
+        self._specs = checked_plan(self.communicator, specs)
+
+    def add(self, key: str, gradient: Tensor) -> None:
+        check_planned("InlineReducer", self._specs, key, gradient)
+        if key in self._added:
             raise ArgumentError(
                 f"[InlineReducer] {key!r} was added twice; call finalize() after each step"
             )
-        reduced: Tensor = self.communicator.all_reduce(tensor)
-        if self.scale != 1.0:
-            reduced = ft.multiply(reduced, self.scale)
-        self._reduced[key] = reduced
-        return reduced
+        self._added[key] = gradient
 
-    def finalize(self) -> dict[str, Tensor]:
-        reduced, self._reduced = self._reduced, {}
-        return reduced
+    def finalize(self, weight: float = 1.0) -> dict[str, Tensor]:
+        added, self._added = self._added, {}
+        values = [
+            added[key] if key in added else ft.zeros(shape, dtype)
+            for key, (shape, dtype) in self._specs.items()
+        ]
+        totals = self.communicator.all_reduce_many(values)
+        if weight != 1.0:
+            totals = [ft.multiply(total, weight) for total in totals]
+        return dict(zip(self._specs, totals))
+
+
+def checked_plan(
+    communicator: Communicator, specs: Sequence[GradientSpec]
+) -> dict[str, tuple[tuple[int, ...], DType]]:
+    """Shape and dtype by key, when all ranks have planned the same; for reducers of one's own."""
+    planned = {key: (tuple(shape), ft.dtype(dtype)) for key, shape, dtype in specs}
+    if len(planned) < len(specs):
+        raise ArgumentError("[plan] two gradients have one key")
+    lines = [f"{key}: {dtype} {shape}" for key, (shape, dtype) in planned.items()]
+    compare("[plan]", ["; ".join(texts) for texts in all_gather_object(communicator, lines)])
+    return planned
+
+
+def check_planned(
+    reducer: str, planned: Mapping[str, tuple[tuple[int, ...], DType]], key: str, gradient: Tensor
+) -> None:
+    """Raise ArgumentError for a gradient that is not as planned."""
+    if key not in planned:
+        raise ArgumentError(f"[{reducer}] {key!r} was not planned: pass all gradients to plan()")
+    shape, dtype = planned[key]
+    if gradient.shape != shape or gradient.dtype is not dtype:
+        raise ArgumentError(
+            f"[{reducer}] {key!r}: planned as {dtype} {shape}, got {gradient.dtype} "
+            f"{gradient.shape}"
+        )
 
 
 def average_gradients(

@@ -1,4 +1,7 @@
-"""The reductions: names, supported dtypes, definitions."""
+"""The reductions: names, supported dtypes, definitions.
+
+float16 and bfloat16 are summed and multiplied in float32, and rounded once at the end.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import fl_tensor as ft
 from fl_dist.errors import ArgumentError, DTypeError
 from fl_tensor import DType, Tensor
 
-__all__ = ["OPS", "check", "combine", "finish", "fold"]
+__all__ = ["OPS", "check", "combine", "finish", "fold", "widen"]
 
 _STEP: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "sum": lambda x, y: ft.add(x, y),  # looked up per call, so that an override is seen
@@ -33,19 +36,29 @@ def check(operation: str, op: str, dtype: DType | None = None) -> str:
     return op
 
 
+def widen(op: str, x: Tensor) -> Tensor:
+    """``x`` in the dtype in which ``op`` adds up: float32 for float16 and bfloat16."""
+    if x.dtype.kind == "f" and x.dtype.itemsize < 4 and op not in ("max", "min"):
+        return x.astype(ft.float32)
+    return x
+
+
 def combine(op: str, x: Tensor, y: Tensor) -> Tensor:
-    """One step: ``x`` is the partial result so far, ``y`` the next rank's value."""
-    return _STEP[op](x, y)
+    """One step: ``x`` is the partial result so far (``widen`` of the first value), ``y`` the next
+    rank's value."""
+    return _STEP[op](x, widen(op, y))
 
 
-def finish(op: str, total: Tensor, count: int) -> Tensor:
-    """The last step: a mean divides its sum by the number of ranks."""
-    return ft.divide(total, count) if op == "mean" else total
+def finish(op: str, total: Tensor, count: int, dtype: DType) -> Tensor:
+    """The last step: a mean divides its sum by the number of ranks; the result has ``dtype``."""
+    if op == "mean":
+        total = ft.divide(total, count)
+    return total if total.dtype is dtype else total.astype(dtype)
 
 
 def fold(op: str, values: Sequence[Tensor]) -> Tensor:
     """Combine in rank order, ((x0 + x1) + x2) + ..., and finish. Keeps shape and dtype."""
-    total = values[0]
+    total = widen(op, values[0])
     for value in values[1:]:
         total = combine(op, total, value)
-    return finish(op, total, len(values))
+    return finish(op, total, len(values), values[0].dtype)

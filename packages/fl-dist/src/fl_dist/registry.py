@@ -13,7 +13,7 @@ REGISTRY = Registry(
     host_package="fl-dist",
     base=Communicator,
     builtins={
-        "local": "fl_dist.single_process:LocalCommunicator",
+        "local": "fl_dist.local:LocalCommunicator",
         "threads": "fl_dist.threads:ThreadsCommunicator",
     },
 )

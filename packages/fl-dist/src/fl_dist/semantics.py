@@ -6,8 +6,10 @@ The specification in code. ``threads`` computes with it, ``CheckedCommunicator``
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
+import fl_tensor as ft
 from fl_dist.call import Call
 from fl_dist.reduction import fold
 from fl_dist.values import beside, fresh
@@ -72,6 +74,30 @@ def _reduce_scatter(calls: Calls) -> list[Any]:
     return [fresh(_reduced(calls, r, r)) for r in range(len(calls))]
 
 
+def _all_gather_tensor(calls: Calls) -> list[Any]:
+    return [ft.concatenate(_column(calls, 0, r)) for r in range(len(calls))]
+
+
+def _reduce_scatter_tensor(calls: Calls) -> list[Any]:
+    counts = calls[0].parameters["counts"]
+    ends = list(accumulate(counts))
+    results = []
+    for r, (end, count) in enumerate(zip(ends, counts)):
+        shares = [x[end - count : end] for x in _column(calls, 0, r)]
+        results.append(fold(calls[0].parameters["op"], shares))
+    return results
+
+
+def _gather(calls: Calls) -> list[Any]:
+    root = calls[0].parameters["root"]
+    values = [fresh(x) for x in _column(calls, 0, root)]
+    return [values if r == root else None for r in range(len(calls))]
+
+
+def _scatter(calls: Calls) -> list[Any]:
+    return [fresh(x) for x in calls[calls[0].parameters["root"]].values]
+
+
 def _all_to_all(calls: Calls) -> list[Any]:
     return [[fresh(x) for x in _column(calls, r, r)] for r in range(len(calls))]
 
@@ -86,7 +112,11 @@ _SEMANTICS: dict[str, Callable[[Calls], list[Any]]] = {
     "broadcast": _broadcast,
     "reduce": _reduce,
     "all_gather": _all_gather,
+    "all_gather_tensor": _all_gather_tensor,
     "reduce_scatter": _reduce_scatter,
+    "reduce_scatter_tensor": _reduce_scatter_tensor,
+    "gather": _gather,
+    "scatter": _scatter,
     "all_to_all": _all_to_all,
     "barrier": _barrier,
 }

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from fl_dist import launch, semantics
+from fl_dist import messages, semantics
 from fl_dist.call import Call
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
-from fl_dist.work import Work
-from fl_dist.world import PendingWork, World
+from fl_dist.launch.threads import shared
+from fl_dist.rank_info import RankInfo
+from fl_dist.threads_world import PendingWork, World
+from fl_dist.work import Work, settled
 from fl_tensor import Tensor
 
 __all__ = ["ThreadsCommunicator", "run"]
@@ -28,54 +30,95 @@ class ThreadsCommunicator(Communicator):
     CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
     name = "threads"
     capabilities = frozenset({"agreement", "ordered"})
+    ranks_are = "threads"
 
     def __init__(self, world: World, ranks: Sequence[int], rank: int, channel: int = 0) -> None:
         super().__init__(rank, len(ranks))
         self._world = world
         self._ranks = list(ranks)
         self._me = self._ranks[rank]
-        self._channel = channel
+        self.channel = channel
 
     @classmethod
-    def run(
-        cls, world_size: int, fn: Callable[..., Any], *args: Any, timeout: float | None = None
-    ) -> list[Any]:
-        launch.check(cls, world_size, timeout)
-        world = World(world_size)
+    def join(cls, info: RankInfo, *, timeout: float | None = None) -> ThreadsCommunicator:
+        """The ranks of a world are threads of one process that pass the same ``info.store``. Each
+        calls ``join`` on its own thread. Returns at once: the first collective is the meeting."""
+        world = shared(info, lambda: World(info.world_size))
+        world.enter(info.rank)
+        return cls(world, range(info.world_size), info.rank)
 
-        def body(rank: int) -> Any:
-            world.enter(rank)
-            communicator = cls(world, range(world_size), rank)
-            communicator.timeout = timeout or cls.timeout
-            result = fn(communicator, *args)
-            communicator.sync()
-            world.end(rank)
-            return result
+    def do_close(self, deadline: Deadline) -> None:
+        if self.channel == 0:
+            self._world.end(self._me)
 
-        return launch.in_threads(world_size, body, world.fail)
+    def abort(self, cause: str) -> None:
+        super().abort(cause)
+        self._world.fail(self._me, cause)
 
-    def do_send(self, x: Tensor, dst: int, tag: int, deadline: Deadline) -> None:
-        self._world.put((self._channel, self._me, self._ranks[dst], tag), x)
+    def explain(self, operation: str, x: Tensor) -> str:
+        return "native"
 
-    def do_recv(self, src: int, tag: int, deadline: Deadline) -> Tensor:
-        received: Tensor = self._take(src, tag, deadline).wait()
+    def do_send(self, x: Tensor, dst: int, tag: int, channel: int, deadline: Deadline) -> None:
+        self._world.put((channel, self._me, self._ranks[dst], tag), x)
+
+    def do_recv(
+        self, src: int, tag: int, channel: int, deadline: Deadline, like: Tensor | None = None
+    ) -> Tensor:
+        received: Tensor = self._take([src], tag, channel, deadline, lambda src, x: x).wait()
         return received
 
-    def start(self, call: Call, deadline: Deadline, inline: bool) -> Work:
+    def do_recv_any(self, tag: int, channel: int, deadline: Deadline) -> tuple[int, Tensor]:
+        others = [r for r in range(self.world_size) if r != self.rank]
+        received: tuple[int, Tensor] = self._take(
+            others, tag, channel, deadline, lambda src, x: (src, x)
+        ).wait()
+        return received
+
+    def do_probe(self, src: int, tag: int, channel: int) -> bool:
+        sender = self._ranks[src]
+        return self._world.has_mail((channel, sender, self._me, tag), sender)
+
+    # ---- operations that other ranks complete -----------------------------------------------------
+
+    def perform(self, call: Call, deadline: Deadline) -> Any:
+        return self.start(call, deadline).wait()
+
+    def start(self, call: Call, deadline: Deadline) -> Work:
+        self.check_usable(deadline)
         if call.operation == "send":
-            self.do_send(call.values[0], call.parameters["dst"], call.parameters["tag"], deadline)
-            return Work(call.title).succeed(None)
+            return settled(call.title, lambda: self._do(call, deadline))
         if call.operation == "recv":
-            return self._take(call.parameters["src"], call.parameters["tag"], deadline)
+            return self._start_recv(call, deadline)
         results = self._parts if call.operation == "split" else semantics.results
-        key = (self._channel, call.number)
+        key = (self.channel, call.number)
         return self._world.meet(key, self._ranks, self._me, call, deadline, results)
 
-    def _take(self, src: int, tag: int, deadline: Deadline) -> PendingWork:
-        sender = self._ranks[src]
-        address = (self._channel, sender, self._me, tag)
-        what = f"recv from rank {sender} with tag {tag}"
-        return self._world.take(address, self._me, sender, what, deadline)
+    def _start_recv(self, call: Call, deadline: Deadline) -> PendingWork:
+        src, tag, like = *call.parameters.values(), call.options.get("like")
+        others = [r for r in range(self.world_size) if r != self.rank]
+
+        def deliver(sender: int, x: Tensor) -> Any:
+            x = messages.placed(x, sender, like, deadline)
+            return x if src is not None else (sender, x)
+
+        return self._take(others if src is None else [src], tag, self.channel, deadline, deliver)
+
+    def _take(
+        self,
+        sources: Sequence[int],
+        tag: int,
+        channel: int,
+        deadline: Deadline,
+        deliver: Callable[[int, Tensor], Any],
+    ) -> PendingWork:
+        """The next message of one of ``sources``, as ``deliver(src, x)`` makes it a result."""
+        senders = {self._ranks[src]: src for src in sources}
+        addresses = {(channel, sender, self._me, tag): sender for sender in senders}
+        names = ", ".join(map(str, senders))
+        what = f"recv from rank{'s' * (len(senders) > 1)} {names} with tag {tag}"
+        return self._world.take(
+            addresses, self._me, what, deadline, lambda sender, x: deliver(senders[sender], x)
+        )
 
     def _parts(self, calls: list[Call]) -> list[Any]:
         parts = semantics.members(calls)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections import deque
-from collections.abc import Callable, Hashable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from fl_dist.errors import DistError, DistTimeoutError
+from fl_dist.errors import ArgumentError, DistError, DistTimeoutError
+
+_SHORTEST, _LONGEST = 1e-4, 1e-2  # seconds between two looks of ``wait_any``
 
 
 class Work:
     """An operation under way. Waiting twice gives the same result twice.
 
-    A communicator either settles a Work (``succeed`` / ``fail``) from whatever thread runs it, or
-    subclasses and overrides ``done`` and ``wait``.
+    A communicator settles a Work (``succeed`` / ``fail``) from whatever thread runs it. A
+    transport that must be asked overrides ``done`` and ``wait``, and settles it in there.
     """
 
     def __init__(self, what: str) -> None:
@@ -24,6 +26,8 @@ class Work:
         self._result: Any = None
         self._error: BaseException | None = None
         self._seen = False  # somebody was told the error
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
 
     # ---- users
 
@@ -58,23 +62,73 @@ class Work:
     def wait(self, timeout: float | None = None) -> Any:
         """Block until it has ended and return ``result``.
 
-        Raises DistTimeoutError after ``timeout`` seconds; the operation goes on and may be waited
-        for again. None waits as long as the operation itself may take.
+        The result may be used by operations of its backend; on a device with streams its bytes may
+        still be on their way (see ``synchronize``). Raises DistTimeoutError after ``timeout``
+        seconds; the operation goes on and may be waited for again. None waits as long as the
+        operation itself may take.
         """
         if not self._settled.wait(timeout):
             raise DistTimeoutError(f"{self.what} is still under way after {timeout:g} s")
         return self.result
 
+    def synchronize(self, timeout: float | None = None) -> Any:
+        """``wait``, and then block until the bytes of the result are there, also on a device with
+        streams. The default is ``wait``: on the host there is no difference."""
+        return self.wait(timeout)
+
+    def then(self, callback: Callable[[Any], Any]) -> Work:
+        """A Work that ends with ``callback(result)``, in the context of this call.
+
+        The callback runs on the thread that ends this Work, or here if it has ended. It must not
+        wait for other operations of the communicator. If this Work fails, the new one fails with
+        the same exception and the callback is not called; if the callback raises, the new one
+        fails with that.
+        """
+        following = Work(f"{self.what}, then {getattr(callback, '__name__', 'a callback')}")
+        context = contextvars.copy_context()
+
+        def proceed() -> None:
+            if self._error is not None:
+                self._seen = True
+                following.fail(self._error)
+            else:
+                following.settle_with(lambda: context.run(callback, self._result))
+
+        self.on_end(proceed)
+        return following
+
     # ---- communicators
 
     def succeed(self, result: Any) -> Work:
         self._result = result
-        self._settled.set()
-        return self
+        return self._settle()
 
     def fail(self, error: BaseException) -> Work:
         self._error = error
-        self._settled.set()
+        return self._settle()
+
+    def settle_with(self, body: Callable[[], Any]) -> Work:
+        """Succeed with ``body()``, or fail with the exception that it raises."""
+        try:
+            result = body()
+        except Exception as error:
+            return self.fail(error)
+        return self.succeed(result)
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` when this Work has ended: on the thread that ends it, or now."""
+        with self._lock:
+            if not self._settled.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def _settle(self) -> Work:
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, []
+            self._settled.set()
+        for callback in callbacks:
+            callback()
         return self
 
     def __repr__(self) -> str:
@@ -82,55 +136,32 @@ class Work:
         return f"<Work {self.what}: {state}>"
 
 
-class OrderedQueues:
-    """Runs blocking operations as Works, in one queue per key.
+def settled(what: str, body: Callable[[], Any]) -> Work:
+    """A Work that has ended already."""
+    return Work(what).settle_with(body)
 
-    Operations of a queue run one by one, in the order of their submission: collectives must. Queues
-    do not wait for one another: a posted ``recv`` must not hold up an ``all_reduce``. A queue has a
-    thread only while it has work.
+
+def wait_any(works: Sequence[Work], timeout: float | None = None) -> int:
+    """Block until one of ``works`` has ended, well or not; the index of the first such.
+
+    Raises DistTimeoutError after ``timeout`` seconds, ArgumentError for no works at all.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._queues: dict[Hashable, deque[Callable[[], None]]] = {}
-
-    def submit(self, queue_key: Hashable, what: str, body: Callable[[], Any], inline: bool) -> Work:
-        """Run ``body`` in a queue. With ``inline``, on the calling thread if the queue is idle."""
-        work = Work(what)
-
-        def job() -> None:
-            try:
-                result = body()
-            except Exception as error:
-                work.fail(error)
-            else:
-                work.succeed(result)
-
-        with self._lock:
-            queue = self._queues.get(queue_key)
-            if queue is not None:
-                queue.append(_in_context_of_caller(job))
-                return work
-            if not inline:
-                self._queues[queue_key] = deque([_in_context_of_caller(job)])
-        if inline:
-            job()
-        else:
-            name = f"fl_dist {what}"
-            threading.Thread(target=self._drain, args=(queue_key,), name=name, daemon=True).start()
-        return work
-
-    def _drain(self, queue_key: Hashable) -> None:
-        while True:
-            with self._lock:
-                queue = self._queues[queue_key]
-                if not queue:
-                    del self._queues[queue_key]
-                    return
-                job = queue.popleft()
-            job()
-
-
-def _in_context_of_caller(job: Callable[[], None]) -> Callable[[], None]:
-    context = contextvars.copy_context()  # the backend in use, overrides and the like
-    return lambda: context.run(job)
+    if not works or not all(isinstance(work, Work) for work in works):
+        raise ArgumentError("[wait_any] expected a list of at least one Work")
+    ended = threading.Event()
+    limit = None if timeout is None else time.monotonic() + timeout
+    listening = False
+    pause = _SHORTEST
+    while True:
+        for i, work in enumerate(works):
+            if work.done:  # some Works find out only when they are asked
+                return i
+        left = None if limit is None else limit - time.monotonic()
+        if left is not None and left <= 0:
+            raise DistTimeoutError(f"none of {len(works)} works has ended after {timeout:g} s")
+        if not listening:
+            listening = True
+            for work in works:
+                work.on_end(ended.set)
+        ended.wait(pause if left is None else min(pause, left))
+        pause = min(2 * pause, _LONGEST)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
-from fl_dist import launch
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
-from fl_dist.errors import DistError
+from fl_dist.errors import ArgumentError, DistError
+from fl_dist.rank_info import RankInfo
 from fl_tensor import Tensor
 
 
@@ -18,6 +17,7 @@ class LocalCommunicator(Communicator):
     CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
     name = "local"
     capabilities = frozenset({"agreement", "ordered"})
+    ranks_are = "threads"
 
     def __init__(self) -> None:
         super().__init__(0, 1)
@@ -27,24 +27,20 @@ class LocalCommunicator(Communicator):
         return world_size == 1
 
     @classmethod
-    def run(
-        cls, world_size: int, fn: Callable[..., Any], *args: Any, timeout: float | None = None
-    ) -> list[Any]:
-        launch.check(cls, world_size, timeout)
+    def join(cls, info: RankInfo, *, timeout: float | None = None) -> LocalCommunicator:
+        if info.world_size != 1:
+            raise ArgumentError(f"[join] 'local' offers no world of size {info.world_size}")
+        return cls()
 
-        def body(rank: int) -> Any:
-            communicator = cls()
-            communicator.timeout = timeout or cls.timeout
-            result = fn(communicator, *args)
-            communicator.sync()
-            return result
+    def explain(self, operation: str, x: Tensor) -> str:
+        return "native"
 
-        return launch.in_threads(world_size, body)
-
-    def do_send(self, x: Tensor, dst: int, tag: int, deadline: Deadline) -> NoReturn:
+    def do_send(self, x: Tensor, dst: int, tag: int, channel: int, deadline: Deadline) -> NoReturn:
         raise DistError(f"{deadline.where}: there is no other rank")
 
-    def do_recv(self, src: int, tag: int, deadline: Deadline) -> NoReturn:
+    def do_recv(
+        self, src: int, tag: int, channel: int, deadline: Deadline, like: Tensor | None = None
+    ) -> NoReturn:
         raise DistError(f"{deadline.where}: there is no other rank")
 
 

@@ -1,27 +1,59 @@
-"""Helpers of launchers: a context and a random generator per rank, and ranks in threads."""
+"""Ranks in threads of this process: a context and a random generator per rank."""
 
 from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from secrets import token_hex
+from typing import Any, TypeVar
 
 import fl_tensor as ft
 from fl_dist.communicator import Communicator
-from fl_dist.deadline import Deadline
-from fl_dist.errors import ArgumentError, ProgramError
+from fl_dist.errors import ProgramError, one_line
+from fl_dist.rank_info import RankInfo
 
-__all__ = ["check", "contexts", "in_threads"]
+T = TypeVar("T")
+
+_meetings: dict[str, tuple[Any, int]] = {}  # store -> what its ranks share, how many took it
+_lock = threading.Lock()
 
 
-def check(communicator: type[Communicator], world_size: int, timeout: float | None = None) -> None:
-    """Raise ArgumentError for a world that cannot be launched."""
-    Deadline(timeout, "[run]")
-    if isinstance(world_size, bool) or not isinstance(world_size, int) or world_size < 1:
-        raise ArgumentError(f"[run] world_size {world_size!r}: expected an int of at least 1")
-    if not communicator.offers(world_size):
-        raise ArgumentError(f"[run] {communicator.name!r} offers no world of size {world_size}")
+def run(
+    communicator: type[Communicator],
+    world_size: int,
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    timeout: float | None = None,
+) -> list[Any]:
+    """``fn(communicator, *args)`` on ``world_size`` threads; the results in rank order."""
+    store = f"threads:{token_hex(8)}"
+    joined: dict[int, Communicator] = {}
+
+    def body(rank: int) -> Any:
+        info = RankInfo(rank, world_size, rank, world_size, store=store)
+        comm = joined[rank] = communicator.join(info)
+        comm.timeout = timeout or communicator.timeout
+        result = fn(comm, *args)
+        comm.close()
+        return result
+
+    def failed(rank: int, error: BaseException) -> None:
+        for r, comm in list(joined.items()):
+            if rank in (r, -1):  # -1: the caller was interrupted, and all are to end
+                comm.abort(one_line(error))
+
+    return in_threads(world_size, body, failed)
+
+
+def shared(info: RankInfo, make: Callable[[], T]) -> T:
+    """One object for all ranks of the world ``info.store`` in this process. The first rank makes
+    it, and the last one to come forgets it."""
+    with _lock:
+        value, count = _meetings.pop(info.store, None) or (make(), 0)
+        if count + 1 < info.world_size:
+            _meetings[info.store] = (value, count + 1)
+        return value
 
 
 def contexts(world_size: int) -> list[contextvars.Context]:

@@ -11,11 +11,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from fl_dist.call import Call, compare
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, DistTimeoutError, MismatchError, PeerError, one_line
+from fl_dist.queues import Job, OrderedQueues
 from fl_dist.values import computed, fresh
 from fl_dist.work import Work
 from fl_tensor import Tensor
@@ -28,8 +30,11 @@ class PendingWork(Work):
     """A Work that other ranks settle.
 
     awaited   the ranks (of the world) whose part is missing, asked under the world's lock
+    any_does  whether one of them is enough
     withdraw  called when this rank gives up, with the reason
     """
+
+    any_does = False
 
     def __init__(
         self,
@@ -64,6 +69,16 @@ class PendingWork(Work):
             raise DistTimeoutError(f"{self.what} is still under way after {timeout:g} s")
         return self.result
 
+    def then(self, callback: Callable[[Any], Any]) -> Work:
+        # On a thread that waits: failures of other ranks show only to those who do.
+        name = getattr(callback, "__name__", "a callback")
+        job = Job("then", f"{self.what}, then {name}", lambda: callback(self.wait()))
+        return OrderedQueues().submit(job)
+
+
+#: How a message becomes the result of a work, and that work.
+Request: TypeAlias = tuple[Callable[[Tensor], Any], PendingWork]
+
 
 class CollectiveCall:
     """One collective: the ranks' calls as they arrive, and a Posted for each."""
@@ -85,7 +100,7 @@ class World:
         self.size = size
         self.changed = threading.Condition(threading.RLock())
         self._mail: dict[Hashable, deque[Tensor]] = {}
-        self._requests: dict[Hashable, deque[PendingWork]] = {}
+        self._requests: dict[Hashable, deque[Request]] = {}
         self._meetings: dict[Hashable, CollectiveCall] = {}
         self._channels = 0
         self._threads: dict[int, int] = {}
@@ -108,10 +123,10 @@ class World:
             self._ended.add(rank)
             self.changed.notify_all()
 
-    def fail(self, rank: int, error: BaseException) -> None:
-        """The program of ``rank`` raised. What fails because of that changes nothing more."""
+    def fail(self, rank: int, cause: str) -> None:
+        """``rank`` leaves because of a failure. What fails because of that changes nothing more."""
         with self.changed:
-            self._failure = self._failure or (rank, one_line(error))
+            self._failure = self._failure or (rank, cause)
             self.changed.notify_all()
 
     def new_channel(self) -> int:
@@ -126,27 +141,51 @@ class World:
         with self.changed:
             self._poll()
             requests = self._requests.get(address)
-            if requests:
-                requests.popleft().succeed(x)
-                self.changed.notify_all()
-            else:
-                self._mail.setdefault(address, deque()).append(x)
+            while requests:
+                deliver, work = requests.popleft()
+                if not work.over:
+                    work.settle_with(lambda: deliver(x))
+                    self.changed.notify_all()
+                    return
+            self._mail.setdefault(address, deque()).append(x)
+
+    def has_mail(self, address: Hashable, src: int) -> bool:
+        """Whether a message of ``src`` waits at ``address``. PeerError when none will come."""
+        with self.changed:
+            if self._mail.get(address):
+                return True
+            gone = self._gone([src])
+            if gone is not None:
+                raise PeerError("[probe]", *gone)
+            return False
 
     def take(
-        self, address: Hashable, rank: int, src: int, what: str, deadline: Deadline
+        self,
+        addresses: Mapping[Hashable, int],
+        rank: int,
+        what: str,
+        deadline: Deadline,
+        deliver: Callable[[int, Tensor], Any],
     ) -> PendingWork:
-        """The next message at ``address``, which ``src`` sends to ``rank``."""
+        """The next message at one of ``addresses`` (each with the rank that sends there)."""
+        requests: dict[Hashable, Request] = {}
 
         def withdraw(work: PendingWork, reason: str) -> None:
-            self._requests[address].remove(work)
+            for address, request in requests.items():
+                self._requests[address].remove(request)
 
-        work = PendingWork(self, rank, what, deadline, lambda: [src], withdraw)
+        sources = list(addresses.values())
+        work = PendingWork(self, rank, what, deadline, lambda: sources, withdraw)
+        work.any_does = len(sources) > 1
         with self.changed:
-            mail = self._mail.get(address)
-            if mail:
-                work.succeed(mail.popleft())
-            else:
-                self._requests.setdefault(address, deque()).append(work)
+            for address, src in addresses.items():
+                mail = self._mail.get(address)
+                if mail:
+                    work.settle_with(lambda: deliver(src, mail.popleft()))  # noqa: B023
+                    return work
+            for address, src in addresses.items():
+                requests[address] = (partial(deliver, src), work)
+                self._requests.setdefault(address, deque()).append(requests[address])
         return work
 
     # ---- collectives
@@ -256,11 +295,9 @@ class World:
         if work.over or not awaited:  # when all have come, the last one is computing
             return
         where = work.deadline.where
-        ended = [rank for rank in awaited if rank in self._ended]
-        if self._failure is not None:
-            work.fail(PeerError(where, *self._failure))
-        elif ended:
-            work.fail(PeerError(where, ended[0], "its program ended without taking part"))
+        gone = self._gone(awaited, work.any_does)
+        if gone is not None:
+            work.fail(PeerError(where, *gone))
         elif self._all_blocked():
             texts = [
                 f"waits in {self._blocked[rank].what}" if rank in self._blocked else "ended"
@@ -274,6 +311,15 @@ class World:
             error = work.deadline.error(f"rank{'s' * (len(awaited) > 1)} {names} in {work.what}")
             reason = f"rank {work.rank} gave up after {work.deadline.seconds:g} s"
             self._abort({work: error}, reason)
+
+    def _gone(self, awaited: Sequence[int], any_does: bool = False) -> tuple[int, str] | None:
+        """Who is gone, and why, so that waiting for ``awaited`` makes no sense."""
+        if self._failure is not None:
+            return self._failure
+        ended = [rank for rank in awaited if rank in self._ended]
+        if ended and (not any_does or len(ended) == len(awaited)):
+            return ended[0], "its program ended without taking part"
+        return None
 
     def _abort(self, errors: Mapping[PendingWork, Exception], reason: str) -> None:
         for work, error in errors.items():
