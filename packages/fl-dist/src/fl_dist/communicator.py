@@ -13,7 +13,7 @@ Guarantees for users:
   leaves the ranks in step.
 * Nothing hangs. ``timeout`` (seconds, default ``Communicator.timeout``) ends in DistTimeoutError; a
   rank that is gone gives PeerError with its number and its reason.
-* ``async_op=True`` returns a ``Work`` at once (``wait``, ``done``, ``error``, ``result``, ``then``);
+* ``async_op=True`` returns a ``Work`` at once (``wait``, ``then``, ``done``, ``error``, ...);
   collectives complete as if they had been called one after another.
 * Calls on one communicator come from one thread of the rank at a time.
 
@@ -43,10 +43,10 @@ from fl_dist.deadline import Deadline
 from fl_dist.donation import donate as give_up
 from fl_dist.errors import ArgumentError, DistError, DistTimeoutError, PeerError, one_line
 from fl_dist.flight_recorder import FlightRecorder
+from fl_dist.queues import Job, OrderedQueues, ProgressThread
 from fl_dist.transport import Transport
 from fl_dist.values import computed
 from fl_dist.work import Work, settled
-from fl_dist.queues import Job, OrderedQueues, ProgressThread
 from fl_tensor import DType, Tensor
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Communicator(Transport):
             ProgressThread() if self.thread_rule == "one" else OrderedQueues()
         )
         self._owns_queues = True
+        self._has_own_start = type(self).start is not Communicator.start
         self._under_way: list[Work] = []
         self._broken: str | None = None
         self._closed = False
@@ -127,7 +128,7 @@ class Communicator(Transport):
             self._end("it was closed", lambda: self.do_close(deadline))
 
     def abort(self, cause: str) -> None:
-        """Leave because of a failure: the others get ``PeerError(rank, cause)`` as soon as possible.
+        """Leave because of a failure: the others get ``PeerError(rank, cause)`` promptly.
 
         Not collective, never waits, may be called from any thread and more than once. A transport
         overrides it to tell the others, and calls this one; else they run into their timeouts.
@@ -426,20 +427,20 @@ class Communicator(Transport):
             return f"staged: copied from {x.device} to the host and back"
         return "native"
 
-    # ---- how a call is done: for transports that are asynchronous by nature ------------------------
+    # ---- how a call is done, for transports that are asynchronous by nature ----------------------
 
     def start(self, call: Call, deadline: Deadline) -> Work:
         """Begin an asynchronous ``call``.
 
         The default does ``perform`` on a helper thread. A transport that is asynchronous by nature
-        overrides this and returns its own kind of Work.
+        overrides this and returns its own kind of Work; then blocking calls wait for that, too.
         """
         if call.operation == "send" and self.thread_rule == "many":  # it never waits
             return settled(call.title, lambda: self.perform(call, deadline))
         return self._queues.submit(self._job(call, deadline))
 
     def perform(self, call: Call, deadline: Deadline) -> Any:
-        """Do ``call`` and wait for it: compare it with the other ranks', then ``do_<operation>``."""
+        """Do ``call`` and wait for it: compare it with the other ranks', ``do_<operation>``."""
         self.check_usable(deadline)
         try:
             if call.number:
@@ -505,6 +506,8 @@ class Communicator(Transport):
         entry = self.flight_recorder.begin(call)
         if not async_op:
             try:
+                if self._has_own_start:
+                    return self.start(call, deadline).wait()
                 return self._queues.call(self._job(call, deadline))
             except DistTimeoutError as error:
                 self.flight_recorder.report(error)

@@ -78,10 +78,7 @@ class ThreadsCommunicator(Communicator):
         sender = self._ranks[src]
         return self._world.has_mail((channel, sender, self._me, tag), sender)
 
-    # ---- operations that other ranks complete -----------------------------------------------------
-
-    def perform(self, call: Call, deadline: Deadline) -> Any:
-        return self.start(call, deadline).wait()
+    # ---- operations that other ranks complete ----------------------------------------------------
 
     def start(self, call: Call, deadline: Deadline) -> Work:
         self.check_usable(deadline)

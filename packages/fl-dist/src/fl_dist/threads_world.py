@@ -144,7 +144,7 @@ class World:
             while requests:
                 deliver, work = requests.popleft()
                 if not work.over:
-                    work.settle_with(lambda: deliver(x))
+                    work.settle_with(partial(deliver, x))
                     self.changed.notify_all()
                     return
             self._mail.setdefault(address, deque()).append(x)
@@ -181,7 +181,7 @@ class World:
             for address, src in addresses.items():
                 mail = self._mail.get(address)
                 if mail:
-                    work.settle_with(lambda: deliver(src, mail.popleft()))  # noqa: B023
+                    work.settle_with(partial(deliver, src, mail.popleft()))
                     return work
             for address, src in addresses.items():
                 requests[address] = (partial(deliver, src), work)

@@ -79,13 +79,13 @@ class Transport(ABC):
 
     # ---- the end ---------------------------------------------------------------------------------
 
-    def do_close(self, deadline: Deadline) -> None:
+    def do_close(self, deadline: Deadline) -> None:  # noqa: B027
         """Hand over what was sent, tell the others that this rank has ended, release everything.
 
         Called once, by ``close``, when nothing of this rank is under way. The default does nothing.
         """
 
-    # ---- hooks: override what the transport does better --------------------------------------------
+    # ---- hooks: override what the transport does better ------------------------------------------
 
     def do_check_consistent(self, fingerprint: int, deadline: Deadline) -> bool:
         """A meeting of all ranks: whether they brought the same word (0 <= ``fingerprint`` <
