@@ -72,13 +72,28 @@ class FlatParameter:
         whole: ft.Tensor = self.comm.all_gather_tensor(own, counts=self.counts)
         return whole
 
+    def reduce(self, gradients: Mapping[int, ft.Tensor]) -> None:
+        """Average the gradients of all ranks, by place, those that are missing as zeros, and add
+        this rank's elements to the gradient of `share`. All ranks call it."""
+        own = self.comm.reduce_scatter_tensor(self._flatten(gradients), "mean", counts=self.counts)
+        self._accumulate(own)
+
     def start_reduction(self, gradients: Mapping[int, ft.Tensor]) -> dist.Work:
-        """Begin to average the gradients of all ranks, by place; those that are missing are zeros.
-        The result is this rank's share. All ranks call it."""
+        """Begin to do so, for `finish_reduction`."""
+        work: dist.Work = self.comm.reduce_scatter_tensor(
+            self._flatten(gradients), "mean", counts=self.counts, async_op=True
+        )
+        return work
+
+    def finish_reduction(self, work: dist.Work) -> None:
+        """Wait, and add what has come."""
+        self._accumulate(work.wait())
+
+    def _flatten(self, gradients: Mapping[int, ft.Tensor]) -> ft.Tensor:
         wide = any(g.dtype is ft.float32 for g in gradients.values())
         dtype = ft.float32 if wide and self.dtype.itemsize < 4 else self.dtype
         with tagged(GRADIENT):
-            vector = ft.concatenate(
+            return ft.concatenate(
                 [
                     ft.reshape(gradients[index], (-1,)).astype(dtype)
                     if index in gradients
@@ -86,14 +101,8 @@ class FlatParameter:
                     for index, shape in enumerate(self.shapes)
                 ]
             )
-        work: dist.Work = self.comm.reduce_scatter_tensor(
-            vector, "mean", counts=self.counts, async_op=True
-        )
-        return work
 
-    def finish_reduction(self, work: dist.Work) -> None:
-        """Wait, and add the averages to the gradient of `share`."""
-        own: ft.Tensor = work.wait()
+    def _accumulate(self, own: ft.Tensor) -> None:
         before = self.share.grad
         self.share.grad = own if before is None else before.tensor + own
 

@@ -113,7 +113,7 @@ class Sharded(Checked):
             return
         if self.stage == 1:
             for flat in self.flats:
-                flat.finish_reduction(flat.start_reduction(_gradients(flat)))
+                flat.reduce(_gradients(flat))
         if self.stage == 2 and (self._next or any(self._pending) or not self._rounds):
             self._finish_round()
         for unit in self.units:

@@ -2,7 +2,7 @@
 
     hidden = parallel.ColumnParallelLinear(512, 2048, comm)
     back = parallel.RowParallelLinear(2048, 512, comm)
-    y = back(nn.gelu(hidden(x)))          # one all_reduce forward, one backward
+    y = back(ft.gelu(hidden(x)))          # one all_reduce forward, one backward
 
 Parameters have the names of the plain layers, and the same initial values from the same seed: all
 ranks draw as rank 0 does. (Shoeybi et al., "Megatron-LM", 2019.)
