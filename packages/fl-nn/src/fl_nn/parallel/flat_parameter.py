@@ -47,7 +47,7 @@ class FlatParameter:
     def own_elements(self, tensor: Callable[[int], ft.Tensor]) -> ft.Tensor:
         """This rank's elements of the parameters' tensors, new memory. `tensor(i)` is called for
         those alone of which this rank has some."""
-        pieces = [self._zeros((0,))]
+        pieces = [self.zeros((0,))]
         for index, (offset, end) in enumerate(zip(self.offsets, self.offsets[1:])):
             low, high = max(self.start, offset), min(self.stop, end)
             if low < high:
@@ -97,7 +97,7 @@ class FlatParameter:
                 [
                     ft.reshape(gradients[index], (-1,)).astype(dtype)
                     if index in gradients
-                    else self._zeros((math.prod(shape),), dtype)
+                    else self.zeros((math.prod(shape),), dtype)
                     for index, shape in enumerate(self.shapes)
                 ]
             )
@@ -106,5 +106,6 @@ class FlatParameter:
         before = self.share.grad
         self.share.grad = own if before is None else before.tensor + own
 
-    def _zeros(self, shape: tuple[int, ...], dtype: ft.DType | None = None) -> ft.Tensor:
+    def zeros(self, shape: tuple[int, ...], dtype: ft.DType | None = None) -> ft.Tensor:
+        """Zeros where the parameters are, of their dtype unless given."""
         return ft.full(shape, 0.0, dtype or self.dtype, self.device, backend=self.backend)

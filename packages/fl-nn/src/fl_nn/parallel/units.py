@@ -41,6 +41,11 @@ class Unit:
             self._dropped = [
                 [ft.zeros(shape, dtype=flat.dtype) for shape in flat.shapes] for flat in self.flats
             ]
+        #: What the graph keeps in place of gradients: one element for all.
+        self.nothing = [
+            [ag.Variable(ft.broadcast_to(flat.zeros(()), shape)) for shape in flat.shapes]
+            for flat in self.flats
+        ]
         self._compute = module.forward
         module.forward = self._forward  # type: ignore[method-assign]
         self._drop()
@@ -100,8 +105,8 @@ class _Gradients:
         self.unit = unit
         self.pending: list[dict[int, ft.Tensor]] = [{} for _ in unit.flats]
 
-    def hook(self, number: int, index: int) -> Callable[[ag.Variable], None]:
-        def arrived(gradient: ag.Variable) -> None:
+    def hook(self, number: int, index: int) -> Callable[[ag.Variable], ag.Variable]:
+        def arrived(gradient: ag.Variable) -> ag.Variable:
             pending, flat = self.pending[number], self.unit.flats[number]
             pending[index] = dense(gradient)
             if len(pending) == len(flat.parameters):
@@ -112,6 +117,7 @@ class _Gradients:
                 incomplete.append(self)
             elif not any(self.pending) and self in incomplete:
                 incomplete.remove(self)
+            return self.unit.nothing[number][index]
 
         return arrived
 
