@@ -74,7 +74,7 @@ def train_whole(count):
 
 def train_pipeline(comm, schedule):
     pipe = parallel.Pipeline(stages(comm.world_size), comm, 4, schedule)
-    optimizer, losses = nn.SGD(pipe.module.parameters(), lr=0.1, momentum=0.9), []
+    optimizer, losses = nn.SGD(pipe.model.parameters(), lr=0.1, momentum=0.9), []
     for step, samples in enumerate(SAMPLES):
         x, y = batch(step, samples)
         optimizer.zero_grad()

@@ -6,6 +6,10 @@
 from __future__ import annotations
 
 from fl_nn.parallel.attention import ParallelMultiHeadAttention as ParallelMultiHeadAttention
+from fl_nn.parallel.checkpoint import load_checkpoint as load_checkpoint
+from fl_nn.parallel.checkpoint import load_weights as load_weights
+from fl_nn.parallel.checkpoint import save_checkpoint as save_checkpoint
+from fl_nn.parallel.checkpoint import save_weights as save_weights
 from fl_nn.parallel.clip import clip_grad_norm_ as clip_grad_norm_
 from fl_nn.parallel.collectives import copy_to as copy_to
 from fl_nn.parallel.collectives import exchange as exchange

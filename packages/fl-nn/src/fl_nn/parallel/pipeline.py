@@ -17,6 +17,7 @@ import fl_tensor as ft
 from fl_nn.errors import ModuleError, TrainingError
 from fl_nn.module import Module
 from fl_nn.parallel.links import Links, as_tuple
+from fl_nn.parallel.whole_state import load_whole_state, whole_state_dict, whole_tensors
 from fl_nn.values import tensor_of
 from fl_tensor.annotations import Checked
 
@@ -27,7 +28,7 @@ class Pipeline(Checked):
     """Stage `comm.rank` of a model on this rank:
 
         pipe = parallel.Pipeline([encoder, decoder], comm, microbatches=4)
-        optimizer = nn.Adam(pipe.module.parameters())
+        optimizer = nn.Adam(pipe.model.parameters())
         for x, y in batches:
             optimizer.zero_grad()
             loss = pipe.forward_backward(x, y, nn.cross_entropy)
@@ -38,7 +39,7 @@ class Pipeline(Checked):
     schedule      "1f1b" or "gpipe"
 
     Each stage takes what the one before gives: an array, or a tuple of arrays, with the samples
-    along axis 0. Gradients pass to the floating ones. `module` is the stage of this rank, and
+    along axis 0. Gradients pass to the floating ones. `model` is the stage of this rank, and
     `forward_backward` leaves the gradients of the mean loss over the batch in its parameters: the
     same as the whole model does at once.
 
@@ -65,7 +66,7 @@ class Pipeline(Checked):
         if schedule not in SCHEDULES:
             raise ModuleError(f"[Pipeline] schedule={schedule!r}: give {' or '.join(SCHEDULES)}")
         _check_disjoint(stages)
-        self.comm, self.module = comm, module
+        self.comm, self.model = comm, module
         self.microbatches, self.schedule = microbatches, schedule
         self.is_first, self.is_last = comm.rank == 0, comm.rank == comm.world_size - 1
         self._links = Links(comm)
@@ -89,7 +90,7 @@ class Pipeline(Checked):
         def forward(number: int) -> None:
             nonlocal total
             given = parts[number] if self.is_first else self._links.receive(number)
-            output = _called(self.module, given)
+            output = _called(self.model, given)
             if self.is_last:
                 output = loss(output, targets[number]) * (sizes[number] / sum(sizes))
                 total += float(tensor_of(output).item())
@@ -129,7 +130,7 @@ class Pipeline(Checked):
         with ag.no_grad():
             for number in range(len(sizes)):
                 given = parts[number] if self.is_first else self._links.receive(number)
-                output = _called(self.module, given)
+                output = _called(self.model, given)
                 if self.is_last:
                     outputs.append(output)
                 else:
@@ -143,14 +144,19 @@ class Pipeline(Checked):
     def state_dict(self) -> dict[str, ft.Tensor]:
         """The state of this rank's stage, named as in `Sequential(*stages)`."""
         prefix = f"{self.comm.rank}."
-        return {prefix + name: tensor for name, tensor in self.module.state_dict().items()}
+        return {prefix + name: x for name, x in whole_state_dict(self.model).items()}
+
+    def named_tensors(self) -> Iterator[tuple[str, ft.Tensor]]:
+        """The same, one after another, what names share once."""
+        for name, tensor in whole_tensors(self.model):
+            yield f"{self.comm.rank}.{name}", tensor
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over this stage's part of a state of `Sequential(*stages)`. Raises StateDictError,
         and changes nothing, where it does not fit."""
         prefix = f"{self.comm.rank}."
         own = {k[len(prefix) :]: x for k, x in state.items() if k.startswith(prefix)}
-        self.module.load_state_dict(own)
+        load_whole_state(self.model, own)
 
     def _agree(self, x: Any) -> list[int]:
         """The sizes of the microbatches, as the first rank has them."""

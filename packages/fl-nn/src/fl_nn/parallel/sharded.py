@@ -235,7 +235,15 @@ class Sharded(Checked):
     def optimizer_state_dict(self) -> dict[str, Any]:
         """The state of the optimizer as it is without sharding, which its own `load_state_dict`
         takes, on every rank. All ranks call it."""
-        return {**self._state.plain(), "tensors": dict(self._state.named_tensors())}
+        return {**self.optimizer_numbers(), "tensors": dict(self.named_optimizer_tensors())}
+
+    def optimizer_numbers(self) -> dict[str, Any]:
+        """The same without tensors."""
+        return self._state.plain()
+
+    def named_optimizer_tensors(self) -> Iterator[tuple[str, ft.Tensor]]:
+        """Its tensors, one after another. All ranks call it, and go to the end."""
+        return self._state.named_tensors()
 
     def load_optimizer_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state of the optimizer as it is without sharding. StateDictError, and nothing

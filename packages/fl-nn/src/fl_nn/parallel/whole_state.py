@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import fl_tensor as ft
@@ -20,13 +20,17 @@ from fl_nn.values import like
 def whole_state_dict(model: Module) -> dict[str, ft.Tensor]:
     """The state of a model with tensor parallel layers as it is without them, on every rank: each
     `ShardedParameter` assembled. All ranks of their groups call it."""
-    parameters = dict(model.named_parameters())
-    tensors, shared = deduplicated(model)
-    whole = {
-        name: assembled(parameters[name], tensor) if name in parameters else tensor
-        for name, tensor in tensors.items()
-    }
+    whole = dict(whole_tensors(model))
+    _, shared = deduplicated(model)
     return whole | {alias: whole[name] for alias, name in shared.items()}
+
+
+def whole_tensors(model: Module) -> Iterator[tuple[str, ft.Tensor]]:
+    """The same, one after another, what names share once."""
+    parameters = dict(model.named_parameters())
+    tensors, _ = deduplicated(model)
+    for name, tensor in tensors.items():
+        yield name, assembled(parameters[name], tensor) if name in parameters else tensor
 
 
 def load_whole_state(model: Module, state: Mapping[str, Any]) -> dict[str, Loadable]:
