@@ -13,6 +13,9 @@ from fl_tensor import Tensor
 #: What ranks must agree on: operation, operands as (dtype, shape) and parameters.
 Signature: TypeAlias = tuple[Any, ...]
 
+#: Operations whose operand is a list of tensors.
+LIST_OPERATIONS = frozenset({"all_reduce_many", "reduce_scatter", "all_to_all", "scatter"})
+
 _WORD = (1 << 63) - 1
 _STRIDE = 0x9E3779B97F4A7C15  # odd, so that each number of a call changes the word
 _words: dict[Signature, int] = {}

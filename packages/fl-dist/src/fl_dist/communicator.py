@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import fl_tensor as ft
 from fl_dist import arguments, derived, messages
-from fl_dist.call import Call
+from fl_dist.call import LIST_OPERATIONS, Call
 from fl_dist.deadline import Deadline
 from fl_dist.donation import donate as give_up
 from fl_dist.errors import ArgumentError, DistError, DistTimeoutError, PeerError, one_line
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 TensorOrWork: TypeAlias = Any
 TensorsOrWork: TypeAlias = Any
 NothingOrWork: TypeAlias = Any
-
-_LISTS = frozenset({"all_reduce_many", "reduce_scatter", "all_to_all", "scatter"})
 
 
 class Communicator(Transport):
@@ -482,7 +480,7 @@ class Communicator(Transport):
             if counts is None:
                 counts = derived.row_counts(self, call.values[0], deadline)
             return self.do_all_gather_tensor(call.values[0], counts, deadline)
-        operands: tuple[Any, ...] = (call.values,) if operation in _LISTS else call.values
+        operands: tuple[Any, ...] = (call.values,) if operation in LIST_OPERATIONS else call.values
         do = getattr(self, f"do_{operation}")
         return do(*operands, *parameters.values(), deadline, **call.options)
 

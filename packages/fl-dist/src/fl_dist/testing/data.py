@@ -12,6 +12,9 @@ from typing import Any
 Spec = tuple[tuple[int, ...], str]  # shape, dtype
 Plain = tuple[str, tuple[int, ...], list[Any]]  # dtype, shape, flat values
 
+SHAPES = [(), (0,), (3,), (2, 3), (0, 2), (5, 1, 2)]
+DTYPES = ["float32", "int32", "int64", "uint8"]
+
 _STEP: dict[str, Callable[[Any, Any], Any]] = {
     "sum": lambda x, y: x + y,
     "mean": lambda x, y: x + y,
@@ -44,6 +47,22 @@ def reduced(ranks: Sequence[int], op: str, spec: Spec) -> Plain:
     if op == "mean":
         values = [value / len(ranks) for value in values]
     return (spec[1], spec[0], values)
+
+
+def rows(x: Plain, first: int, count: int) -> Plain:
+    """Rows of axis 0."""
+    dtype, shape, values = x
+    size = math.prod(shape[1:])
+    return (dtype, (count, *shape[1:]), values[first * size : (first + count) * size])
+
+
+def agrees(got: Any, want: Any) -> bool:
+    """``close``, also of lists and of None."""
+    if want is None or got is None:
+        return got is None and want is None
+    if isinstance(want, list):
+        return len(got) == len(want) and all(agrees(x, y) for x, y in zip(got, want))
+    return close(got, want)
 
 
 def close(got: Plain, want: Plain) -> bool:

@@ -6,6 +6,7 @@ Functions of a module with plain data in and out, like those in ``fl_dist.testin
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import fl_tensor as ft
@@ -48,6 +49,11 @@ def refused(comm: Communicator) -> dict[str, tuple[list[str], str]]:
         "tag too large": error_of(lambda: comm.send(x, other, tag=1 << 15)),
         "tag negative": error_of(lambda: comm.recv(other, tag=-1)),
         "negative color": error_of(lambda: comm.split(-2)),
+        "uneven counts": error_of(lambda: comm.reduce_scatter_tensor(x, counts=[1] * (n + 1))),
+        "counts of something else": error_of(lambda: comm.all_gather_tensor(x, counts=[9] * n)),
+        "rows of a number": error_of(lambda: comm.all_gather_tensor(ft.asarray(1.0))),
+        "nothing to scatter": error_of(lambda: comm.scatter(None, root=comm.rank)),
+        "probe of itself": error_of(lambda: comm.probe(comm.rank)),
         "timeout zero": error_of(lambda: comm.barrier(timeout=0)),
     }
     in_step = comm.all_reduce(ft.asarray(1.0)).item() == n
@@ -65,6 +71,7 @@ MISMATCHES: dict[str, tuple[str, str]] = {
     "op": ("all_reduce sum", "all_reduce max"),
     "root": ("broadcast 0", "broadcast 1"),
     "count": ("all_reduce_many 2", "all_reduce_many 3"),
+    "shares": ("reduce_scatter_tensor 1", "reduce_scatter_tensor 0"),
 }
 
 
@@ -85,6 +92,9 @@ def _call(comm: Communicator, text: str) -> Any:
         return comm.broadcast(x, int(rest or 0))
     if name == "all_reduce_many":
         return comm.all_reduce_many([x] * int(rest))
+    if name == "reduce_scatter_tensor":
+        counts = [int(rest)] + [0] * (comm.world_size - 2) + [3 - int(rest)]
+        return comm.reduce_scatter_tensor(x, counts=counts)
     if rest in ("sum", "max"):
         return comm.all_reduce(x, rest)
     if rest:
@@ -117,19 +127,49 @@ def late(comm: Communicator, name: str) -> tuple[list[str], str, float]:
     return kinds, text, seconds
 
 
+def recorded(comm: Communicator) -> list[tuple[int, str, float | None]]:
+    """Number, description and duration of the collectives in rank 0's record; the last of them
+    runs into its timeout."""
+    comm.all_reduce(ft.asarray(1.0))
+    comm.broadcast(ft.asarray(1.0))
+    if comm.rank != 0:
+        time.sleep(3 * SHORT)
+        return []
+    error_of(lambda: comm.barrier(timeout=SHORT))
+    time.sleep(3 * SHORT)
+    entries = comm.flight_recorder.entries()
+    return [(e.number, e.description, e.ended and e.ended - e.started) for e in entries]
+
+
 def one_dies(comm: Communicator, waiting_in: str, victim: int) -> None:
     comm.barrier()
     if comm.rank == victim:
         raise ValueError("injected failure")
-    if waiting_in == "recv":
-        comm.recv(victim)
-    elif waiting_in == "async":
-        comm.all_reduce(ft.asarray(1.0), async_op=True).wait()
-    else:
-        comm.all_reduce(ft.asarray(1.0))
+
+    def wait() -> None:
+        if waiting_in == "recv":
+            comm.recv(victim)
+        elif waiting_in == "recv from anybody":
+            comm.recv(None)
+        elif waiting_in == "async":
+            comm.all_reduce(ft.asarray(1.0), async_op=True).wait()
+        else:
+            comm.all_reduce(ft.asarray(1.0))
+
+    _timed(wait)
 
 
 def one_leaves(comm: Communicator) -> None:
     """The last rank's program ends although the others still expect it."""
     if comm.rank != comm.world_size - 1:
-        comm.barrier()
+        _timed(comm.barrier)
+
+
+def _timed(wait: Callable[[], Any]) -> None:
+    """The error of ``wait`` tells how many seconds it took."""
+    started = time.monotonic()
+    try:
+        wait()
+    except Exception as error:
+        error.waited = time.monotonic() - started  # type: ignore[attr-defined]
+        raise

@@ -6,16 +6,19 @@ processes. Operands come from ``fl_dist.testing.data``, where the expectations c
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import fl_tensor as ft
 from fl_dist import derived
+from fl_dist.call import LIST_OPERATIONS
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, DistTimeoutError
 from fl_dist.testing.data import Plain, Spec, flat, random_bytes
+from fl_dist.testing.failure_programs import error_of
 from fl_dist.work import Work
 from fl_tensor import Tensor
 
@@ -44,7 +47,7 @@ def collective(
     """One collective, and whether the values in and out behaved as values."""
     xs = [operand(comm.rank + comm.world_size * i, spec) for i, spec in enumerate(specs)]
     before = [bytes(x.tobytes()) for x in xs]
-    arguments: list[Any] = [xs] if name in LISTS else xs
+    arguments: list[Any] = [xs] if name in LIST_OPERATIONS else xs
     result = getattr(comm, name)(*arguments, **parameters, async_op=async_op)
     works = []
     if async_op:
@@ -77,9 +80,6 @@ def introduce(comm: Communicator, *args: Any) -> tuple[Any, ...]:
     return (comm.rank, comm.world_size, *args)
 
 
-LISTS = ("all_reduce_many", "reduce_scatter", "all_to_all")
-
-
 def reduced_bytes(comm: Communicator, name: str, op: str, dtype: str, count: int) -> list[bytes]:
     """The bits of one reduction of numbers whose sum depends on the order, twice."""
     x = ft.frombytes(random_bytes(comm.rank, dtype, count), (count,), ft.dtype(dtype))
@@ -103,6 +103,8 @@ def own_and_derived(comm: Communicator) -> list[tuple[str, Any, Any]]:
     specs: list[Spec] = [((2, 3), "float32")] + [((i,), "float32") for i in range(1, n)]
     xs = [operand(comm.rank + n * i, spec) for i, spec in enumerate(specs)]
     x = xs[0]
+    counts = (2, *[0] * (n - 1))
+    dealt = xs if comm.rank == 0 else None
     limit = Deadline(60.0, "[own_and_derived]")
     derived.barrier(comm, limit)
     pairs: list[tuple[str, Any, Any]] = [
@@ -117,8 +119,91 @@ def own_and_derived(comm: Communicator) -> list[tuple[str, Any, Any]]:
         ("all_gather", comm.all_gather(x), derived.all_gather(comm, x, limit)),
         ("reduce_scatter", comm.reduce_scatter(xs), derived.reduce_scatter(comm, xs, "sum", limit)),
         ("all_to_all", comm.all_to_all(xs), derived.all_to_all(comm, xs, limit)),
+        (
+            "all_gather_tensor",
+            comm.all_gather_tensor(x),
+            derived.all_gather_tensor(comm, x, (2,) * n, limit),
+        ),
+        (
+            "reduce_scatter_tensor",
+            comm.reduce_scatter_tensor(x, counts=counts),
+            derived.reduce_scatter_tensor(comm, x, "sum", counts, limit),
+        ),
+        ("gather", comm.gather(x, n - 1), derived.gather(comm, x, n - 1, limit)),
+        ("scatter", comm.scatter(dealt, 0), derived.scatter(comm, dealt or (), 0, limit)),
     ]
     return [(name, plain_result(own), plain_result(other)) for name, own, other in pairs]
+
+
+def uneven(comm: Communicator, async_op: bool) -> list[Any]:
+    """Joined rows and divided rows where every rank has another number of them."""
+    r, n = comm.rank, comm.world_size
+    mine = ft.reshape(ft.asarray([10.0 * r + i for i in range(2 * r)], dtype="float32"), (r, 2))
+    counts = list(range(n))
+    x = ft.asarray([float(i) for i in range(sum(counts))], dtype="float32")
+    results = [
+        comm.all_gather_tensor(mine, async_op=async_op),
+        comm.all_gather_tensor(mine, counts=counts, async_op=async_op),
+        comm.reduce_scatter_tensor(x, counts=counts, async_op=async_op),
+    ]
+    return [plain(y.wait() if async_op else y) for y in results]
+
+
+def scattered(comm: Communicator, dtype: str, async_op: bool) -> list[Any]:
+    """One tensor per rank, of different shapes, from every root."""
+    found = []
+    for root in range(comm.world_size):
+        xs = [operand(r + 10 * root, ((r, 2), dtype)) for r in range(comm.world_size)]
+        y = comm.scatter(xs if comm.rank == root else None, root, async_op=async_op)
+        found.append(plain(y.wait() if async_op else y))
+    return found
+
+
+def donated(comm: Communicator) -> list[Any]:
+    """Two donated tensors: one that another handle shares, one of the transport's memory."""
+    x = ft.full((4,), 3.0)
+    other = copy.copy(x)
+    total = comm.all_reduce(x, donate=True)
+    used = error_of(lambda: x + 1.0)
+    y = comm.buffer((4,), "float32")
+    zeros = y.tolist()
+    y[...] = other
+    second = comm.all_reduce(y, donate=True, async_op=True).wait()
+    return [total.tolist(), other.tolist(), used, zeros, second.tolist()]
+
+
+def explained(comm: Communicator) -> dict[str, str]:
+    found = {}
+    for dtype in sorted(ft.current_backend().dtypes, key=str):
+        x = ft.zeros((2,), dtype)
+        for operation in ("all_reduce", "broadcast"):
+            found[f"{operation} of {dtype}"] = comm.explain(operation, x)
+    return found
+
+
+def sums_of_halves(comm: Communicator) -> dict[str, Any]:
+    """For each 16-bit dtype a sum, less its first term, that rounding at every step would lose; and
+    a mean whose sum is beyond float16."""
+    found = {}
+    known = {str(dtype) for dtype in ft.current_backend().dtypes}
+    for dtype, big in (("float16", 2048.0), ("bfloat16", 256.0)):  # whose spacing is 2 there
+        if dtype in known:
+            x = ft.asarray(1.0 if comm.rank else big).astype(ft.dtype(dtype))
+            y = ft.asarray(40000.0).astype(ft.dtype(dtype))
+            total, mean = comm.all_reduce(x), comm.all_reduce(y, "mean")
+            found[dtype] = [total.item() - big, mean.item() == y.item()]
+    return found
+
+
+def in_parts(comm: Communicator, name: str) -> list[float]:
+    """A collective in each of two parts, the even and the odd ranks."""
+    part = comm.split(comm.rank % 2)
+    assert part is not None
+    x = ft.asarray(float(comm.rank))
+    arguments = () if name == "barrier" else (x,)
+    result = getattr(part, name)(*arguments)
+    several = result if isinstance(result, list) else [result]
+    return [y.item() for y in several if y is not None]
 
 
 # ---- messages ------------------------------------------------------------------------------------

@@ -3,31 +3,31 @@
     class TestMine(CommunicatorSuite):
         communicator = MyCommunicator
 
-Each test launches programs with ``communicator.run`` in worlds of 1 to 4 ranks. Sizes that
-``communicator.offers`` refuses are left out, and capabilities it does not declare are skipped.
+Each test runs programs in worlds of 1 to 4 ranks. Sizes that ``communicator.offers`` refuses are
+left out, and capabilities it does not declare are skipped. Worlds are started once and used by all
+tests (``fl_dist.testing.pool``), except where a test is about the start or the end of one.
+``--fl-quick`` takes a sample of the tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
 
-from fl_dist.communicator import Communicator
-from fl_dist.contract import CAPABILITIES
 from fl_dist.reduction import OPS
-from fl_dist.testing import data, programs
-from fl_dist.testing.data import Spec
+from fl_dist.testing import data, programs, random_programs
+from fl_dist.testing.data import DTYPES, SHAPES, Spec, agrees
 from fl_dist.testing.suite_errors import FailureTests, worlds
+from fl_dist.testing.suite_life import LifeTests
+from fl_dist.testing.suite_messages import MessageTests
 from fl_memory.testing.kit import requires
 
-SHAPES = [(), (0,), (3,), (2, 3), (0, 2), (5, 1, 2)]
-DTYPES = ["float32", "int32", "int64", "uint8"]
 both_ways = pytest.mark.parametrize("async_op", [False, True], ids=["blocking", "async"])
 
 
-class CommunicatorSuite(FailureTests, official=True):
+class CommunicatorSuite(LifeTests, MessageTests, FailureTests, official=True):
     """Subclass, name it ``Test...``, set ``communicator`` to the class under test."""
 
     def collective(
@@ -45,30 +45,11 @@ class CommunicatorSuite(FailureTests, official=True):
             expected = want(rank)
             for key in ("result", "result after rank 0 wrote to its own"):
                 if key in report:
-                    assert _agrees(report[key], expected), (rank, key, report[key], expected)
+                    assert agrees(report[key], expected), (rank, key, report[key], expected)
             for key in ("operands unchanged", "operands stayed", "new handles"):
                 assert report[key], f"rank {rank}: {key}: no"
             assert report.get("same backend and device", True), f"rank {rank}: moved"
             assert all(report["work"]), f"rank {rank}: Work misbehaves: {report['work']}"
-
-    # ---- the class and its launcher --------------------------------------------------------------
-
-    def test_declares_known_capabilities(self) -> None:
-        kind = type(self).communicator
-        assert issubclass(kind, Communicator)
-        assert isinstance(kind.name, str) and kind.name
-        unknown = set(kind.capabilities) - set(CAPABILITIES)
-        assert not unknown, f"capabilities are {sorted(CAPABILITIES)}"
-
-    @worlds(1, 2, 3, 4)
-    def test_run_gives_every_rank_its_number_and_arguments(self, world_size: int) -> None:
-        found = self.launch(world_size, programs.introduce, "a", 2)
-        assert found == [(rank, world_size, "a", 2) for rank in range(world_size)]
-
-    @pytest.mark.parametrize("wrong", [0, -1, "2", None, True], ids=str)
-    def test_run_refuses_a_world_size_that_is_none(self, wrong: Any) -> None:
-        with pytest.raises(ValueError, match="world_size"):
-            type(self).communicator.run(wrong, programs.introduce)
 
     # ---- collectives -----------------------------------------------------------------------------
 
@@ -176,6 +157,81 @@ class CommunicatorSuite(FailureTests, official=True):
         if world_size == 2:
             assert highest == "[nan, 2.0, 2.0, nan]" and lowest == "[nan, 1.0, -inf, nan]"
 
+    @worlds(2, 3, 4)
+    @both_ways
+    @pytest.mark.parametrize("op", OPS)
+    def test_reduce_scatter_tensor(self, world_size: int, op: str, async_op: bool) -> None:
+        spec: Spec = ((2 * world_size + 1, 2), "float32")
+        total = data.reduced(range(world_size), op, spec)
+        counts = [2 + (rank < 1) for rank in range(world_size)]  # the first takes the rest
+
+        def want(rank: int) -> Any:
+            return data.rows(total, sum(counts[:rank]), counts[rank])
+
+        name = "reduce_scatter_tensor"
+        self.collective(world_size, name, [spec], want, async_op, op=op)
+
+    @worlds(1, 2, 3, 4)
+    @both_ways
+    def test_flat_forms_with_uneven_shares(self, world_size: int, async_op: bool) -> None:
+        n = world_size
+        joined = [float(10 * r + i) for r in range(n) for i in range(2 * r)]
+        for rank, found in enumerate(self.launch(n, programs.uneven, async_op)):
+            gathered, counted, share = found
+            assert agrees(gathered, ("float32", (len(joined) // 2, 2), joined)), rank
+            assert counted == gathered
+            first = rank * (rank - 1) // 2  # rank r takes r rows
+            rows = [float(n * i) for i in range(first, first + rank)]
+            assert agrees(share, ("float32", (rank,), rows)), (rank, share)
+
+    @worlds(1, 2, 3, 4)
+    @both_ways
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_gather_to_every_root(self, world_size: int, dtype: str, async_op: bool) -> None:
+        spec: Spec = ((2, 2), dtype)
+        everybody = [data.operand(rank, spec) for rank in range(world_size)]
+        for root in range(world_size):
+            want = [everybody if rank == root else None for rank in range(world_size)]
+            self.collective(world_size, "gather", [spec], want.__getitem__, async_op, root=root)
+
+    @worlds(1, 2, 3, 4)
+    @both_ways
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_scatter_from_every_root(self, world_size: int, dtype: str, async_op: bool) -> None:
+        for rank, found in enumerate(self.launch(world_size, programs.scattered, dtype, async_op)):
+            for root, got in enumerate(found):
+                assert agrees(got, data.operand(rank + 10 * root, ((rank, 2), dtype))), (rank, root)
+
+    @worlds(1, 2, 3)
+    def test_a_donated_tensor_is_given_up(self, world_size: int) -> None:
+        for found in self.launch(world_size, programs.donated):
+            total, other_handle, used, made, async_total = found
+            assert total == async_total == [3.0 * world_size] * 4
+            assert other_handle == [3.0] * 4, "another handle of the same value was changed"
+            assert "DistError" in used[0] and "donated" in used[1], used
+            assert made == [0.0] * 4
+
+    @worlds(1, 2)
+    def test_explains_how_it_treats_a_tensor(self, world_size: int) -> None:
+        for found in self.launch(world_size, programs.explained):
+            for what, text in found.items():
+                assert text == "native" or text.startswith("staged: "), (what, text)
+
+    # ---- random programs -------------------------------------------------------------------------
+
+    @worlds(2, 3, 4)
+    @pytest.mark.parametrize("block", range(20))
+    def test_random_programs(self, world_size: int, block: int) -> None:
+        dtypes = random_programs.available_dtypes()
+        seeds = list(range(10 * block, 10 * block + 10))
+        found = self.launch(world_size, random_programs.run, seeds, dtypes)
+        exact = "ordered" in type(self).communicator.capabilities
+        for i, seed in enumerate(seeds):
+            for number, step in enumerate(random_programs.program(seed, world_size, dtypes)):
+                results = [its[i][number] for its in found]
+                wrong = random_programs.wrong(seed, number, step, results, exact)
+                assert not wrong, f"program {seed}, step {number}, {step}: {wrong}"
+
     # ---- bits ------------------------------------------------------------------------------------
 
     @worlds(2, 3, 4)
@@ -194,43 +250,16 @@ class CommunicatorSuite(FailureTests, official=True):
         assert all(bits == want for rank in found for bits in rank)
 
     @worlds(2, 3, 4)
+    def test_sixteen_bit_floats_are_summed_in_float32(self, world_size: int) -> None:
+        more = {2: 0.0, 3: 2.0, 4: 4.0}[world_size]  # ones, rounded to even once
+        for found in self.launch(world_size, programs.sums_of_halves):
+            assert all(pair == [more, True] for pair in found.values()), found
+
+    @worlds(2, 3, 4)
     def test_own_algorithms_equal_the_derived_ones(self, world_size: int) -> None:
         for rank in self.launch(world_size, programs.own_and_derived):
             for name, own, other in rank:
-                assert _agrees(own, other), name
-
-    # ---- messages --------------------------------------------------------------------------------
-
-    @worlds(2, 3, 4)
-    def test_messages_carry_shape_and_dtype_in_order(self, world_size: int) -> None:
-        specs: list[Spec] = [(shape, dtype) for shape in SHAPES for dtype in (*DTYPES, "bool")]
-        for rank, found in enumerate(self.launch(world_size, programs.messages, specs)):
-            others = [r for r in range(world_size) if r != rank]
-            want = [data.operand(r + i, spec) for r in others for i, spec in enumerate(specs)]
-            assert _agrees(found, want)
-
-    @worlds(1, 2, 3, 4)
-    def test_every_dtype_of_the_backend_travels(self, world_size: int) -> None:
-        for intact in self.launch(world_size, programs.every_dtype):
-            assert len(intact) >= 5
-            assert all(intact.values()), [name for name, well in intact.items() if not well]
-
-    @worlds(2, 3, 4)
-    def test_tags_are_separate_channels(self, world_size: int) -> None:
-        assert self.launch(world_size, programs.tags)[1] == [4.0, 2.0, 1.0, 3.0]
-
-    @worlds(2, 3, 4)
-    def test_a_message_is_the_value_that_was_sent(self, world_size: int) -> None:
-        assert self.launch(world_size, programs.sender_goes_on)[1] == [1.0, 2.0]
-
-    @worlds(2, 4)
-    def test_receives_may_be_posted_first(self, world_size: int) -> None:
-        for rank, found in enumerate(self.launch(world_size, programs.posted_receives)):
-            peer = rank ^ 1
-            want = {"early": False, "total": world_size, "got": [20.0 + peer, 10.0 + peer]}
-            assert found == want
-
-    # ---- asynchronous work -----------------------------------------------------------------------
+                assert agrees(own, other), name
 
     @worlds(1, 2, 3, 4)
     @pytest.mark.parametrize("dtype", ["float32", "int32"])
@@ -239,64 +268,13 @@ class CommunicatorSuite(FailureTests, official=True):
         want = data.reduced(range(world_size), "sum", spec)
         self.collective(world_size, "all_reduce", [spec], lambda rank: want, True, op="sum")
 
-    @worlds(1, 2, 3, 4)
-    def test_many_operations_in_flight_keep_their_order(self, world_size: int) -> None:
-        count, ranks = 6, range(world_size)
-        values = []
-        for i in range(count):
-            values.append([float(sum(i + r for r in ranks)), float(world_size)])
-            values.append([float(i + i % world_size), 1.0])
-        want = [[float(r) for r in ranks], [1.0], *reversed(values)]
-        for found in self.launch(world_size, programs.in_flight, count):
-            assert found == want
-
-    @worlds(2, 3, 4)
-    def test_a_wait_with_a_limit_leaves_the_operation_under_way(self, world_size: int) -> None:
-        assert self.launch(world_size, programs.wait_with_limit)[0] == [True] * 4
-
-    # ---- parts -----------------------------------------------------------------------------------
-
-    @worlds(1, 2, 3, 4)
-    def test_split_by_color_and_key(self, world_size: int) -> None:
-        colors = [5, 0, 5, None][:world_size]
-        keys = [9, 0, -1, 0][:world_size]
-        parts: dict[Any, list[int]] = {5: [2, 0] if world_size > 2 else [0], 0: [1]}
-        for rank, seen in enumerate(self.launch(world_size, programs.split_world, colors, keys)):
-            assert seen["world"] == world_size
-            assert seen["part"] == (colors[rank] is not None)
-            if colors[rank] is not None:
-                members = parts[colors[rank]]
-                assert seen["members"] == members
-                assert seen["rank"] == members.index(rank)
-                assert seen["sum"] == sum(members)
-
-    @worlds(2, 3, 4)
-    def test_parts_of_parts_do_not_hear_one_another(self, world_size: int) -> None:
-        for rank, heard in enumerate(self.launch(world_size, programs.split_again)):
-            # The first part counts backwards: rank r has number n - 1 - r there.
-            parity = (world_size - 1 - rank) % 2
-            line = [r for r in reversed(range(world_size)) if (world_size - 1 - r) % 2 == parity]
-            assert heard[0] == line
-            if rank ^ 1 < world_size:
-                assert heard[1:] == [3.0, 2.0, 1.0]
-
-    # ---- randomness ------------------------------------------------------------------------------
-
-    @worlds(2, 3, 4)
-    def test_every_rank_has_random_numbers_of_its_own(self, world_size: int) -> None:
-        import fl_tensor as ft
-
-        ft.seed(7)
-        first = self.launch(world_size, programs.random_numbers)
-        again = self.launch(world_size, programs.random_numbers)
-        ft.seed(7)
-        assert self.launch(world_size, programs.random_numbers) == first
-        assert len({tuple(numbers) for numbers in first + again}) == 2 * world_size
-
-
-def _agrees(got: Any, want: Any) -> bool:
-    if want is None or got is None:
-        return got is None and want is None
-    if isinstance(want, list):
-        return len(got) == len(want) and all(_agrees(x, y) for x, y in zip(got, want))
-    return data.close(got, want)
+    @classmethod
+    def __fl_quick__(cls, names: Sequence[str]) -> Collection[str]:
+        """All but one case of each test, so that a run takes seconds."""
+        left_out: dict[str, list[str]] = {}
+        for name in names:
+            left_out.setdefault(name.partition("[")[0], []).append(name)
+        for cases in left_out.values():
+            # A different case of each test: some with 2 ranks, some with more.
+            del cases[len(cases[0]) % len(cases)]
+        return {name for cases in left_out.values() for name in cases}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -11,7 +10,7 @@ import pytest
 from fl_dist.communicator import Communicator
 from fl_dist.errors import ProgramError
 from fl_dist.registry import REGISTRY
-from fl_dist.testing import failure_programs
+from fl_dist.testing import failure_programs, pool
 from fl_memory.testing.kit import Suite, requires
 
 PROMPT = 5.0  # seconds in which bad news must have spread
@@ -31,7 +30,7 @@ def worlds(*sizes: int) -> Callable[[Test], Test]:
 
 
 class FailureTests(Suite, official=True):
-    """Half of ``CommunicatorSuite``."""
+    """A part of ``CommunicatorSuite``."""
 
     subject = "communicator"
     what = "communicator"
@@ -51,8 +50,13 @@ class FailureTests(Suite, official=True):
         return ["world_size"]
 
     def launch(self, world_size: int, program: Callable[..., Any], *args: Any) -> list[Any]:
-        """``run`` with a limit on waiting, so that a communicator that hangs fails instead."""
-        return type(self).communicator.run(world_size, program, *args, timeout=30.0)
+        """The program's result on every rank, in a world that all tests use."""
+        return pool.launch(type(self).communicator, world_size, program, *args)
+
+    def launch_new(self, world_size: int, program: Callable[..., Any], *args: Any) -> list[Any]:
+        """``run``, for programs that end their world. Waiting has a limit, so that a communicator
+        that hangs fails instead."""
+        return type(self).communicator.run(world_size, program, *args, timeout=pool.LIMIT)
 
     @worlds(2, 3, 4)
     def test_refuses_wrong_arguments_and_stays_in_step(self, world_size: int) -> None:
@@ -84,33 +88,40 @@ class FailureTests(Suite, official=True):
     @worlds(2, 3, 4)
     @pytest.mark.parametrize("name", ["recv", "barrier"])
     def test_timeout(self, world_size: int, name: str) -> None:
-        for kinds, text, seconds in self.launch(world_size, failure_programs.late, name)[:-1]:
+        for kinds, text, seconds in self.launch_new(world_size, failure_programs.late, name)[:-1]:
             assert "DistTimeoutError" in kinds and "TimeoutError" in kinds, kinds
             assert name in text
             assert seconds < failure_programs.SHORT + PROMPT
 
+    @worlds(2, 3)
+    def test_the_record_of_a_rank_shows_what_it_waited_for(self, world_size: int) -> None:
+        found = self.launch_new(world_size, failure_programs.recorded)[0]
+        assert [number for number, _, _ in found] == [1, 2, 3]
+        names = [text.partition(" ")[0] for _, text, _ in found]
+        assert names == ["all_reduce", "broadcast", "barrier"]
+        assert all(took is not None for _, _, took in found)
+
     @worlds(2, 3, 4)
     @pytest.mark.parametrize("victim", ["first", "last"])
-    @pytest.mark.parametrize("waiting_in", ["all_reduce", "async", "recv"])
+    @pytest.mark.parametrize("waiting_in", ["all_reduce", "async", "recv", "recv from anybody"])
     def test_a_dead_rank_is_a_prompt_error(
         self, world_size: int, waiting_in: str, victim: str
     ) -> None:
         dead = 0 if victim == "first" else world_size - 1
-        started = time.monotonic()
         with pytest.raises(ProgramError, match="injected failure") as caught:
-            self.launch(world_size, failure_programs.one_dies, waiting_in, dead)
-        assert time.monotonic() - started < PROMPT
+            self.launch_new(world_size, failure_programs.one_dies, waiting_in, dead)
         assert caught.value.rank == dead
         for rank, error in caught.value.errors.items():
             kind = type(error).__name__
             assert kind == ("ValueError" if rank == dead else "PeerError"), (rank, error)
             assert "injected failure" in str(error)
             assert getattr(error, "rank", dead) == dead
+            assert getattr(error, "waited", 0.0) < PROMPT
         assert len(caught.value.errors) == world_size
 
     @worlds(2, 3, 4)
     def test_a_rank_that_leaves_is_a_prompt_error(self, world_size: int) -> None:
-        started = time.monotonic()
-        with pytest.raises(ProgramError):
-            self.launch(world_size, failure_programs.one_leaves)
-        assert time.monotonic() - started < PROMPT
+        with pytest.raises(ProgramError) as caught:
+            self.launch_new(world_size, failure_programs.one_leaves)
+        for error in caught.value.errors.values():
+            assert getattr(error, "waited", 0.0) < PROMPT
