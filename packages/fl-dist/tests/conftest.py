@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import fl_tensor as ft
+
+sys.path.append(str(Path(__file__).parent))  # ranks import `process_programs` from there
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ REGISTRY = Registry(
     base=Communicator,
     builtins={
         "local": "fl_dist.local:LocalCommunicator",
+        "processes": "fl_dist.processes:ProcessesCommunicator",
         "threads": "fl_dist.threads:ThreadsCommunicator",
     },
 )
