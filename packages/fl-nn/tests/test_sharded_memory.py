@@ -49,10 +49,15 @@ def plain():
 
 
 def sharded(comm, stage):
+    return sharded_alone(messages_only(comm), stage)
+
+
+def sharded_alone(comm, stage):
+    """Of a communicator of which each rank makes its own results."""
     with mem.use(SystemManager()):
         network = model()
         optimizer = nn.Adam(network.parameters())
-        made = parallel.Sharded(messages_only(comm), network, optimizer, stage)
+        made = parallel.Sharded(comm, network, optimizer, stage)
         train(network, made.step, made.zero_grad)
         comm.barrier()
         gc.collect()  # the handles of messages of `threads` are cycles
