@@ -11,9 +11,7 @@ import fl_tensor as ft
 def members(comm, *sizes):
     mesh = dist.mesh(comm, *sizes)
     groups = (mesh.data, mesh.tensor, mesh.pipe)
-    everyone = [
-        [x.item() for x in group.all_gather(ft.asarray(comm.rank))] for group in groups
-    ]
+    everyone = [[x.item() for x in group.all_gather(ft.asarray(comm.rank))] for group in groups]
     return everyone, [group.rank for group in groups], repr(mesh)
 
 

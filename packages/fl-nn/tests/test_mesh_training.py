@@ -76,7 +76,14 @@ def train(comm, sizes, stage):
 
 @pytest.mark.parametrize(
     "sizes, stage",
-    [((2, 2, 2), 1), ((2, 2, 2), 2), ((2, 2, 2), 3), ((1, 2, 2), 2), ((2, 1, 2), 3), ((2, 2, 1), 3)],
+    [
+        ((2, 2, 2), 1),
+        ((2, 2, 2), 2),
+        ((2, 2, 2), 3),
+        ((1, 2, 2), 2),
+        ((2, 1, 2), 3),
+        ((2, 2, 1), 3),
+    ],
 )
 def test_all_kinds_together_train_as_one_process(sizes, stage):
     figures, expected = train_plain()

@@ -98,7 +98,7 @@ def close(found, expected):
 def test_a_pipeline_trains_as_the_whole_model(count, schedule):
     expected = train_whole(count)
     found = dist.threads.run(count, train_pipeline, schedule)
-    for losses, state, output in found:
+    for losses, state, _ in found:
         assert losses == pytest.approx(expected[0], abs=1e-5)
         assert state and all(close(x, expected[1][name]) for name, x in state.items())
     assert [output is None for *_, output in found] == [True] * (count - 1) + [False]

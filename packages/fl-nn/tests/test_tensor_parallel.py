@@ -41,9 +41,7 @@ class Block(nn.Module):
 
 def batch(step):
     g = ft.Generator(step)
-    indices, target = (
-        ft.floor(ft.rand((3, 5), g) * count).astype(ft.int64) for count in (11, 6)
-    )
+    indices, target = (ft.floor(ft.rand((3, 5), g) * count).astype(ft.int64) for count in (11, 6))
     return indices, target
 
 

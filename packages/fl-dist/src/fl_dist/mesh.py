@@ -1,8 +1,8 @@
 """``mesh``: the ranks of a world as a grid with one axis for each kind of parallelism.
 
-    mesh = dist.mesh(comm, data=2, tensor=2, pipe=2)        # a world of 8
-    layer = ColumnParallelLinear(512, 2048, mesh.tensor)
-    mesh.data.all_reduce(gradient)
+mesh = dist.mesh(comm, data=2, tensor=2, pipe=2)        # a world of 8
+layer = ColumnParallelLinear(512, 2048, mesh.tensor)
+mesh.data.all_reduce(gradient)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Training one model on several ranks that each hold a part of it.
 
-    from fl_nn import parallel
+from fl_nn import parallel
 """
 
 from __future__ import annotations

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import fl_dist as dist
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
-from fl_nn.layers.attention import MultiHeadAttention
+from fl_nn.layers.attention import KVCache, MultiHeadAttention
 from fl_nn.parallel.collectives import copy_to
-from fl_nn.parallel.shares import divided
 from fl_nn.parallel.sharded_parameter import ShardedParameter
+from fl_nn.parallel.shares import divided
 from fl_nn.parallel.tensor_parallel import RowParallelLinear, aligned_generator
 
 
@@ -60,10 +57,14 @@ class ParallelMultiHeadAttention(MultiHeadAttention):
         query: ft.Array,
         key: ft.Array | None = None,
         value: ft.Array | None = None,
-        **options: Any,
+        mask: ft.Array | None = None,
+        key_mask: ft.Array | None = None,
+        causal: bool = False,
+        cache: KVCache | None = None,
     ) -> ft.Array:
         """As the plain layer."""
         if value is key:
             value = None
-        given = [None if x is None else copy_to(x, self.comm) for x in (query, key, value)]
-        return super().forward(*given, **options)
+        query = copy_to(query, self.comm)
+        key, value = (None if x is None else copy_to(x, self.comm) for x in (key, value))
+        return super().forward(query, key, value, mask, key_mask, causal, cache)

@@ -1,8 +1,8 @@
 """Files that all ranks write together, and that any number of ranks reads.
 
 Every rank writes whole tensors, about as many bytes as the others, as shards in Hugging Face's
-layout. What comes out is what `fl_nn.save_weights` and `fl_nn.save_checkpoint` write of the model
-without sharding: their counterparts, and other programs, read it, and these read theirs.
+layout. The files are those that `fl_nn.save_weights` and `fl_nn.save_checkpoint` write of the model
+without sharding. Their counterparts and other programs read them, and these read theirs.
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ def save_weights(
 
 
 @checked
-def load_weights(
-    path: str | os.PathLike[str], model: Sharded | Pipeline | Module
-) -> None:
+def load_weights(path: str | os.PathLike[str], model: Sharded | Pipeline | Module) -> None:
     """Load weights into a model, of which each rank takes its part: from `save_weights` or from
     `fl_nn.save_weights`, or those of a checkpoint, whatever number of ranks wrote them. Raises
     CheckpointError, and changes nothing, where they do not fit."""

@@ -88,9 +88,7 @@ class _Calls:
 _copy = extend.defop(
     "copy_to", lambda ops, x, calls: x, x=lambda ops, g, calls: calls.all_reduce(g)
 )
-_reduce = extend.defop(
-    "reduce_from", lambda ops, x, calls: calls.all_reduce(x), x=lambda ops, g: g
-)
+_reduce = extend.defop("reduce_from", lambda ops, x, calls: calls.all_reduce(x), x=lambda ops, g: g)
 _gather = extend.defop(
     "gather_from",
     lambda ops, x, calls: calls.all_gather(x),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import fl_tensor as ft
@@ -101,7 +102,7 @@ class FlatOptimizer:
         }
         for slot in (*self.optimizer.slots, states.ROUNDING):
             if f"{keys[0]}.{slot}" in state["tensors"]:
-                own[slot] = flat.own_elements(lambda index, slot=slot: tensor(slot, index))
+                own[slot] = flat.own_elements(partial(tensor, slot))
         return own
 
     def _differences(self, state: Mapping[str, Any]) -> list[str]:

@@ -34,8 +34,7 @@ class FlatParameter:
         self.size = self.offsets[-1]
         self.counts = dist.even_counts(self.size, comm.world_size)
         self.start, self.stop = bounds(self.counts, comm.rank)
-        own = self.own_elements(lambda index: self.parameters[index].tensor)
-        self.share = Parameter(own, first.requires_grad)
+        self.share = Parameter(self.own_elements(self.value), first.requires_grad)
 
     @property
     def trained(self) -> bool:
@@ -43,6 +42,10 @@ class FlatParameter:
         return self.share.requires_grad
 
     # ---- between parameters and the vector ---------------------------------------------------
+
+    def value(self, index: int) -> ft.Tensor:
+        """The tensor of a parameter."""
+        return self.parameters[index].tensor
 
     def own_elements(self, tensor: Callable[[int], ft.Tensor]) -> ft.Tensor:
         """This rank's elements of the parameters' tensors, new memory. `tensor(i)` is called for

@@ -71,9 +71,7 @@ class Pipeline(Checked):
         self.is_first, self.is_last = comm.rank == 0, comm.rank == comm.world_size - 1
         self._links = Links(comm)
 
-    def forward_backward(
-        self, x: Any, target: Any, loss: Callable[[Any, Any], ft.Array]
-    ) -> float:
+    def forward_backward(self, x: Any, target: Any, loss: Callable[[Any, Any], ft.Array]) -> float:
         """One batch forward and backward; the mean loss, on all ranks, which all call it.
 
         x       the batch, an array or a tuple of arrays: read on the first rank

@@ -18,8 +18,8 @@ from fl_nn.module import Module
 from fl_nn.optim import Optimizer
 from fl_nn.parallel import placement
 from fl_nn.parallel.clip import clip_shares
-from fl_nn.parallel.flat_parameter import FlatParameter
 from fl_nn.parallel.flat_optimizer import FlatOptimizer
+from fl_nn.parallel.flat_parameter import FlatParameter
 from fl_nn.parallel.sharded_parameter import ShardedParameter, assembled
 from fl_nn.parallel.units import Unit, dense
 from fl_nn.parallel.whole_state import load_whole_state
@@ -128,7 +128,7 @@ class Sharded(Checked):
         self.reduce_gradients()
         if self.stage < 3:
             for flat in self.flats:
-                flat.share.tensor = flat.own_elements(lambda i, f=flat: f.parameters[i].tensor)
+                flat.share.tensor = flat.own_elements(flat.value)
         self._state.step()
         if self.stage < 3:
             for flat in self.flats:
@@ -254,8 +254,9 @@ class Sharded(Checked):
         # What comes as lists or arrays of other libraries goes where the parameters are, which
         # have no values while the model is not called.
         like = Module()
-        like.parameter = Parameter(ft.full((), 0.0, parameter.dtype, parameter.device,
-                                           backend=parameter.backend))
+        like.parameter = Parameter(
+            ft.full((), 0.0, parameter.dtype, parameter.device, backend=parameter.backend)
+        )
         self.model.register_forward_pre_hook(
             lambda module, inputs: convert_inputs(like, inputs, {})[0]
         )

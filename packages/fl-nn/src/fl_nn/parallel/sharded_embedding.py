@@ -1,7 +1,7 @@
 """ShardedEmbedding: a table whose rows are divided over ranks that train on different samples.
 
-A rank asks the owners for the rows that its samples name, each once, and sends back their gradients
-alone: neither rows nor gradients of the others are ever on their way.
+A rank gets from the owners the rows that its samples name, each once. It sends back their gradients
+alone.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fl_nn import init
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 from fl_nn.parallel.collectives import exchange
-from fl_nn.parallel.shares import bounds
 from fl_nn.parallel.sharded_parameter import ShardedParameter
+from fl_nn.parallel.shares import bounds
 from fl_nn.parallel.tensor_parallel import aligned_generator
 from fl_nn.values import check_classes, tensor_of
 
@@ -25,12 +25,11 @@ class ShardedEmbedding(Module):
 
     weight is a `ShardedParameter` along axis 0, this rank's rows: standard normal, drawn by this
     rank alone. Its gradient is an `fl_autograd.SparseGradient` of the rows that some rank looked
-    up, the mean over ranks: what averages the gradients of other parameters leaves it alone. For
-    SparseAdam, Adagrad and SGD.
+    up. It is the mean over ranks already: do not average it again. For SparseAdam, Adagrad and SGD.
 
-    All ranks of `comm` call it together, each with some indices or an empty array, and back-
-    propagate through it together. Raises ModuleError for fewer rows than ranks, IndexingError for
-    an index below 0 or from `count` on.
+    All ranks of `comm` call it together, with any number of indices each, and go back through it
+    together. Raises ModuleError for fewer rows than ranks, IndexingError for an index below 0 or
+    from `count` on.
     """
 
     def __init__(
@@ -58,11 +57,11 @@ class ShardedEmbedding(Module):
         check_classes("[ShardedEmbedding] indices", indices, self.count, "give it more rows")
         flat = ft.reshape(tensor_of(indices).astype(ft.int64), (-1,))
         rows, place = ft.unique_inverse(flat)
-        asked = self._by_owner(rows)
-        requests = self.comm.all_to_all(asked)
-        found = ag.lookup_rows(self.weight, ft.concatenate(requests) - self._start)
+        requests = self._by_owner(rows)
+        received = self.comm.all_to_all(requests)
+        found = ag.lookup_rows(self.weight, ft.concatenate(received) - self._start)
         found = _mean_gradient(found, self.comm.world_size)
-        answers = exchange(found, [r.size for r in requests], [a.size for a in asked], self.comm)
+        answers = exchange(found, [x.size for x in received], [x.size for x in requests], self.comm)
         return ft.reshape(ft.gather(answers, place, 0), (*indices.shape, self.size))
 
     def _by_owner(self, rows: ft.Tensor) -> list[ft.Tensor]:

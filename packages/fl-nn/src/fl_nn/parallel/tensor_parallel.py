@@ -17,8 +17,8 @@ from fl_nn.layers.embedding import Embedding
 from fl_nn.layers.linear import Linear
 from fl_nn.module import Module
 from fl_nn.parallel.collectives import copy_to, gather_from, reduce_from, scatter_to
-from fl_nn.parallel.shares import bounds, divided
 from fl_nn.parallel.sharded_parameter import ShardedParameter
+from fl_nn.parallel.shares import bounds, divided
 from fl_nn.parameter import Parameter
 from fl_nn.values import check_classes, tensor_of
 
@@ -157,8 +157,6 @@ class VocabParallelEmbedding(Module):
         return f"{self.count}, {self.size}, {self.comm.world_size} ranks"
 
 
-def _described(
-    inputs: int, outputs: int, comm: dist.Communicator, bias: Parameter | None
-) -> str:
+def _described(inputs: int, outputs: int, comm: dist.Communicator, bias: Parameter | None) -> str:
     text = f"{inputs}, {outputs}, {comm.world_size} ranks"
     return text if bias is not None else f"{text}, bias=False"

@@ -1,9 +1,8 @@
 """Unit: a module whose parameters are on all ranks together, and whole while it computes.
 
-The forward of the module gathers them before and drops them after. What the graph has saved of them
-is dropped, too: the backward pass gathers them again when it comes to the module, and sends the
-gradients to their owners when it has left it. (ZeRO stage 3: Rajbhandari et al., 2020; units as in
-PyTorch's FSDP: Zhao et al., 2023.)
+The forward of the module gathers them before and drops them after. The graph drops them, too: the
+backward pass gathers them again when it comes to the module, and sends the gradients to their
+owners. (ZeRO stage 3: Rajbhandari et al., 2020; units as in PyTorch's FSDP: Zhao et al., 2023.)
 """
 
 from __future__ import annotations
