@@ -251,3 +251,43 @@ def test_nothing_looks_for_cycles_around_a_large_graph():
         assert not gc.isenabled(), "it was off before"
     finally:
         gc.enable()
+
+
+def test_hooks_after_accumulation_may_take_the_gradient() -> None:
+    x = ag.Variable(ft.ones((2,)), requires_grad=True)
+    taken = []
+
+    def take(variable: ag.Variable) -> None:
+        assert variable is x
+        taken.append(variable.grad.tolist())
+        variable.grad = None
+
+    remove = x.register_post_accumulate_grad_hook(take)
+    y = x * 3.0
+    (ft.sum(y * x) + ft.sum(y)).backward()  # one pass, two paths: called once
+    assert taken == [[9.0, 9.0]] and x.grad is None
+    ft.sum(x * 2.0).backward()
+    assert taken == [[9.0, 9.0], [2.0, 2.0]] and x.grad is None
+    remove()
+    ft.sum(x * 2.0).backward()
+    assert len(taken) == 2 and x.grad.tolist() == [2.0, 2.0]
+    ag.grad(ft.sum(x * 2.0), [x])
+    assert len(taken) == 2
+
+
+def test_hooks_after_accumulation_see_the_sum() -> None:
+    x = ag.Variable(ft.ones(()), requires_grad=True)
+    seen = []
+    x.register_post_accumulate_grad_hook(lambda v: seen.append(v.grad.item()))
+    (x * 2.0).backward()
+    (x * 3.0).backward()
+    assert seen == [2.0, 5.0]
+
+
+def test_only_leaves_have_hooks_after_accumulation() -> None:
+    x = ag.Variable(ft.ones(()), requires_grad=True)
+    for other in (x * 2.0, ag.Variable(ft.ones(()))):
+        with pytest.raises(ag.GradError, match="only a leaf"):
+            other.register_post_accumulate_grad_hook(print)
+    with pytest.raises(ft.FlError, match="hook"):
+        x.register_post_accumulate_grad_hook(3)

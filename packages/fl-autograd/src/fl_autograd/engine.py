@@ -106,6 +106,9 @@ def _run(
             if wanted is None:
                 if rule is None:
                     accumulate(node, g, ops)
+                    if node.hooks is not None:
+                        for hook in list(node.hooks.accumulated.values()):
+                            hook()
             elif node in wanted:
                 found[node] = as_variable(conjugated(g, base), base)
         ins = node.ins

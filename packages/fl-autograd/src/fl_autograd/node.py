@@ -28,13 +28,15 @@ _keys = itertools.count()
 
 class Hooks:
     """Functions that see gradients pass through a node, in order of registration: those of its
-    result ``before`` the rule, those of its operands ``after`` it."""
+    result ``before`` the rule, those of its operands ``after`` it; of a leaf those to call when the
+    gradient is ``accumulated``."""
 
-    __slots__ = ("after", "before")
+    __slots__ = ("accumulated", "after", "before")
 
     def __init__(self) -> None:
         self.before: dict[int, Hook] = {}
         self.after: dict[int, NodeHook] = {}
+        self.accumulated: dict[int, Callable[[], Any]] = {}
 
 
 class Node:
@@ -132,6 +134,13 @@ class Leaf(Node):
         self.hooks = None
         self.dtype = dtype
         self.grad: Variable | None = None
+
+    def register_accumulated(self, hook: Callable[[], Any]) -> Callable[[], None]:
+        """Call ``hook()`` whenever a backward pass has added its gradient to ``grad``. Returns a
+        function that removes the hook."""
+        if self.hooks is None:
+            self.hooks = Hooks()
+        return _add(self.hooks.accumulated, hook)
 
 
 def _add(hooks: dict[int, Any], hook: Any) -> Callable[[], None]:

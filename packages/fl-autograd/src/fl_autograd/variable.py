@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import ref
 
 from fl_autograd.dispatch import namespace_for, promoted_dtype, tape_for
 from fl_autograd.errors import GradError
@@ -262,6 +263,25 @@ class Variable(InPlace, Array):
         if node is None:
             raise GradError("a variable that requires no gradient never calls its hooks")
         return node.register_prehook(function_of("register_hook", hook, "hook"))
+
+    def register_post_accumulate_grad_hook(
+        self, hook: Callable[[Variable], Any]
+    ) -> Callable[[], None]:
+        """Call ``hook(self)`` whenever a backward pass has added its gradient to ``.grad`` of this
+        leaf, which the hook may take and set to None: what holds it no longer frees it during the
+        pass. Returns a function that removes the hook. As PyTorch's. GradError for what is no leaf
+        that requires a gradient."""
+        node = self._node
+        if not isinstance(node, Leaf):
+            raise GradError("only a leaf that requires a gradient accumulates one")
+        call, own = function_of("register_post_accumulate_grad_hook", hook, "hook"), ref(self)
+
+        def accumulated() -> None:
+            variable = own()
+            if variable is not None:
+                call(variable)
+
+        return node.register_accumulated(accumulated)
 
     # ---- Python ------------------------------------------------------------------------------
 

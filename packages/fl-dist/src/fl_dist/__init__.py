@@ -21,6 +21,8 @@ from fl_dist.errors import ProgramError as ProgramError
 from fl_dist.initialize import init as init
 from fl_dist.local import LocalCommunicator as LocalCommunicator
 from fl_dist.local import local as local
+from fl_dist.mesh import Mesh as Mesh
+from fl_dist.mesh import mesh as mesh
 from fl_dist.objects import all_gather_object as all_gather_object
 from fl_dist.objects import broadcast_object as broadcast_object
 from fl_dist.rank_info import RankInfo as RankInfo

@@ -29,7 +29,7 @@ from fl_nn.weights import CHECKPOINT, MODEL, FileMetadata
 from fl_tensor.annotations import checked
 
 SCHEMA = 3
-_OPTIMIZER, _PARTS = "optimizer.", "parts."
+OPTIMIZER, _PARTS = "optimizer.", "parts."
 
 
 class Stateful(Protocol):
@@ -130,7 +130,7 @@ class Checkpoint:
                 f"{self._where}: was written by {len(self.generators)} ranks and has no random "
                 f"state for rank {rank}; go on with as many ranks, or start anew from its weights"
             )
-        states, own = self.generators[rank], _generators_of(model)
+        states, own = self.generators[rank], generators_of(model)
         if states.keys() != own.keys():
             missing, extra = sorted(own.keys() - states.keys()), sorted(states.keys() - own.keys())
             raise CheckpointError(
@@ -146,10 +146,11 @@ class Checkpoint:
 
 def generator_states(model: Module) -> dict[str, dict[str, int]]:
     """The states of the context's default generator (under "") and of those that modules hold."""
-    return {name: generator.state() for name, generator in _generators_of(model).items()}
+    return {name: generator.state() for name, generator in generators_of(model).items()}
 
 
-def _generators_of(model: Module) -> dict[str, ft.Generator]:
+def generators_of(model: Module) -> dict[str, ft.Generator]:
+    """The context's default generator (under "") and those that modules hold."""
     return {"": ft.default_generator(), **dict(model.named_generators())}
 
 
@@ -183,12 +184,19 @@ def save_checkpoint(
     if any("." in name for name in parts or {}):
         raise CheckpointError(f"{path}: names of parts have no dots: {', '.join(parts or {})}")
     state = {
-        "optimizer": None if optimizer is None else plain(optimizer, _OPTIMIZER),
+        "optimizer": None if optimizer is None else plain(optimizer, OPTIMIZER),
         "parts": {name: plain(part, f"{_PARTS}{name}.") for name, part in (parts or {}).items()},
         "generators": [generator_states(model)] if generators is None else list(generators),
         "position": dict(position or {}),
         "metadata": dict(metadata or {}),
     }
+    notes = FileMetadata.of(model, shared).metadata() | checkpoint_metadata(path, state)
+    save_tensors(path, tensors, notes, shard_size)
+
+
+def checkpoint_metadata(path: Any, state: Mapping[str, Any]) -> dict[str, str]:
+    """What makes a file of tensors a checkpoint: `state` is all that is no tensor. CheckpointError
+    for what is not plain."""
     try:
         text = json.dumps(state)
     except (TypeError, ValueError) as error:
@@ -196,9 +204,7 @@ def save_checkpoint(
             f"{path}: position, metadata and states of parts must be plain values (dicts, lists, "
             f"numbers): {error}"
         ) from error
-    notes = FileMetadata.of(model, shared).metadata()
-    notes |= {"format": CHECKPOINT, "schema": str(SCHEMA), "state": text}
-    save_tensors(path, tensors, notes, shard_size)
+    return {"format": CHECKPOINT, "schema": str(SCHEMA), "state": text}
 
 
 @checked
@@ -213,9 +219,18 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         _check_format(path, metadata)
         file.verify()
         tensors = {name: tensor.load() for name, tensor in file.tensors.items()}
+    return parse_checkpoint(path, metadata, tensors)
+
+
+def parse_checkpoint(
+    path: str | os.PathLike[str], metadata: Mapping[str, str], tensors: Mapping[str, Any]
+) -> Checkpoint:
+    """The checkpoint from the metadata and tensors of a file, which may be those that it stores.
+    Raises CheckpointError where it is of another kind, or malformed."""
+    _check_format(path, metadata)
     notes = FileMetadata.read(path, metadata)
 
-    def below(prefix: str) -> dict[str, ft.Tensor]:
+    def below(prefix: str) -> dict[str, Any]:
         return {k[len(prefix) :]: tensor for k, tensor in tensors.items() if k.startswith(prefix)}
 
     try:
@@ -230,7 +245,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
             raise TypeError("generators are not integers")
         return Checkpoint(
             notes.expand(path, below(MODEL)),
-            None if optimizer is None else {**optimizer, "tensors": below(_OPTIMIZER)},
+            None if optimizer is None else {**optimizer, "tensors": below(OPTIMIZER)},
             list(generators),
             dict(state["position"]),
             dict(state["metadata"]),

@@ -56,32 +56,56 @@ def save_tensors(
     parts = _parts(path, tensors, shard_size)
     if len(parts) == 1:
         write_tensors(path, tensors, metadata)
-        _tidy(path, keep={path.name})
+        tidy(path, keep={path.name})
         return
-    stem, token = path.name.removesuffix(_SUFFIX), os.urandom(4).hex()
+    token = os.urandom(4).hex()
     written: dict[str, str] = {}
     weight_map: dict[str, str] = {}
     try:
         for number, names in enumerate(parts, 1):
-            shard = f"{stem}-{number:05}-of-{len(parts):05}-{token}{_SUFFIX}"
+            shard = shard_name(path, number, len(parts), token)
             written[shard] = ""  # so that half a file is removed, too
-            own = {"format": "pt", WRITER: "shard"}
             part = {name: tensors[name] for name in names}
-            written[shard] = write_tensors(path.with_name(shard), part, own)
+            written[shard] = write_shard(path.with_name(shard), part)
             weight_map.update(dict.fromkeys(names, shard))
-        index: dict[str, Any] = {WRITER: "tensors", **metadata}
-        index |= {"total_size": sum(map(_bytes, tensors.values())), "shards": written}
-        index[CHECKSUM] = _index_checksum(index, weight_map)
-        text = json.dumps({"metadata": index, "weight_map": weight_map}, indent=2).encode()
-        if len(text) > MAX_HEADER:
-            raise CheckpointError(f"{path}: the index takes more than {MAX_HEADER} bytes")
-        with replacing(path.with_name(path.name + INDEX), parents=True) as file:
-            file.write(text)
+        write_index(path, written, weight_map, sum(map(_bytes, tensors.values())), metadata)
     except BaseException:
         for shard in written:
             path.with_name(shard).unlink(missing_ok=True)
         raise
-    _tidy(path, keep={path.name + INDEX, *written})
+    tidy(path, keep={path.name + INDEX, *written})
+
+
+def shard_name(path: Path, number: int, count: int, token: str) -> str:
+    """The name of a shard, from 1; `token`, eight hexadecimal digits, tells saves apart."""
+    return f"{path.name.removesuffix(_SUFFIX)}-{number:05}-of-{count:05}-{token}{_SUFFIX}"
+
+
+def write_shard(path: Path, tensors: Mapping[str, Loadable]) -> str:
+    """Write a shard; its checksum, for the index. Raises as `write_tensors`."""
+    return write_tensors(path, tensors, {"format": "pt", WRITER: "shard"})
+
+
+def write_index(
+    path: Path,
+    shards: Mapping[str, str],
+    weight_map: Mapping[str, str],
+    total_size: int,
+    metadata: Mapping[str, str],
+) -> None:
+    """Write the index beside complete shards, which makes them the present ones.
+
+    shards      their names and checksums
+    weight_map  the shard that each tensor is in
+    """
+    index: dict[str, Any] = {WRITER: "tensors", **metadata}
+    index |= {"total_size": total_size, "shards": dict(shards)}
+    index[CHECKSUM] = _index_checksum(index, weight_map)
+    text = json.dumps({"metadata": index, "weight_map": dict(weight_map)}, indent=2).encode()
+    if len(text) > MAX_HEADER:
+        raise CheckpointError(f"{path}: the index takes more than {MAX_HEADER} bytes")
+    with replacing(path.with_name(path.name + INDEX), parents=True) as file:
+        file.write(text)
 
 
 @checked
@@ -209,8 +233,8 @@ def _bytes(tensor: Loadable) -> int:
     return math.prod(tensor.shape) * tensor.dtype.itemsize
 
 
-def _tidy(path: Path, keep: set[str]) -> None:
-    # What earlier saves to this path left, complete or killed.
+def tidy(path: Path, keep: set[str]) -> None:
+    """Remove what earlier saves to this path left, complete or killed."""
     stem = re.escape(path.name.removesuffix(_SUFFIX))
     shard = rf"{stem}-\d{{5}}-of-\d{{5}}-[0-9a-f]{{8}}{re.escape(_SUFFIX)}(\.partial)?"
     whole = re.escape(path.name) + f"({re.escape(INDEX)})?"

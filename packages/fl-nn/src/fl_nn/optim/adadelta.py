@@ -20,6 +20,7 @@ class Adadelta(Optimizer):
         "weight_decay": AT_LEAST_ZERO,
     }
     slots = ("square_avg", "acc_delta")
+    elementwise = True
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ class Adagrad(Optimizer):
         "eps": AT_LEAST_ZERO,
     }
     slots = ("sum",)
+    elementwise = True
 
     def __init__(
         self,

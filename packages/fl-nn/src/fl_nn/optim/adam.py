@@ -27,6 +27,7 @@ class Adam(Optimizer):
         "decoupled_weight_decay": FLAG,
     }
     slots = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+    elementwise = True
 
     def __init__(
         self,

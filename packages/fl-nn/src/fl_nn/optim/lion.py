@@ -15,6 +15,7 @@ class Lion(Optimizer):
 
     kinds = {"lr": AT_LEAST_ZERO, "betas": BETAS, "weight_decay": AT_LEAST_ZERO}
     slots = ("exp_avg",)
+    elementwise = True
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ class NAG(Optimizer):
 
     kinds = {"lr": AT_LEAST_ZERO, "momentum": ABOVE_ZERO, "weight_decay": AT_LEAST_ZERO}
     slots = ("momentum_buffer",)
+    elementwise = True
     takes_complex = True
 
     def __init__(

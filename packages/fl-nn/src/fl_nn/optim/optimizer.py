@@ -52,6 +52,9 @@ class Optimizer(Checked, ABC):
     numbers: tuple[str, ...] = ("step",)
     #: Whether `update` may be given complex numbers: it is linear in values and gradients.
     takes_complex: bool = False
+    #: Whether `update` treats each element by itself, so that pieces of a parameter may be updated
+    #: apart, as `fl_nn.parallel.Sharded` does.
+    elementwise: bool = False
     #: Whether the next step is skipped: a loss scaler has found and forgotten its gradients.
     skips_next: bool = False
 
@@ -253,7 +256,7 @@ class Optimizer(Checked, ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state, settings included. Raises StateDictError, and changes nothing, when it
         is of another optimizer or does not fit the parameters."""
-        problems = states.mismatches(self, state)
+        problems = states.mismatches(self, self._name, state)
         if problems:
             raise StateDictError(
                 f"the state does not fit this {self._name}: {'; '.join(problems)}. "

@@ -24,6 +24,7 @@ class RMSprop(Optimizer):
         "centered": FLAG,
     }
     slots = ("square_avg", "grad_avg", "momentum_buffer")
+    elementwise = True
 
     def __init__(
         self,

@@ -30,6 +30,7 @@ class SGD(Optimizer):
         "nesterov": FLAG,
     }
     slots = ("momentum_buffer",)
+    elementwise = True
     takes_complex = True
 
     def __init__(

@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import fl_tensor as ft
+from fl_nn.files.lazy import Loadable
 from fl_nn.optim.precision import ROUNDING, accumulation_dtype
-from fl_nn.parameter import Parameter
 from fl_nn.settings import COUNT, is_number
+
+
+class Shaped(Protocol):
+    """What a tensor of the state is compared with: a parameter."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> ft.DType: ...
 
 
 class OptimizerStructure(Protocol):
@@ -20,16 +29,16 @@ class OptimizerStructure(Protocol):
     state: list[dict[str, Any]]
 
     @property
-    def parameters(self) -> Sequence[Parameter]: ...
+    def parameters(self) -> Sequence[Shaped]: ...
 
     def slot_shape(self, slot: str, shape: tuple[int, ...]) -> tuple[int, ...]: ...
 
     def problems(self, settings: Mapping[str, Any]) -> list[str]: ...
 
 
-def mismatches(optimizer: OptimizerStructure, state: Mapping[str, Any]) -> list[str]:
-    """Every difference, in words; none when the state fits."""
-    if state.get("type") != type(optimizer).__name__:
+def mismatches(optimizer: OptimizerStructure, name: str, state: Mapping[str, Any]) -> list[str]:
+    """Every difference to an optimizer of the class `name`, in words; none when the state fits."""
+    if state.get("type") != name:
         return [f"it is of {state.get('type')!r}"]
     groups, numbers, tensors = (state.get(k) for k in ("param_groups", "numbers", "tensors"))
     if not isinstance(groups, list) or not all(isinstance(group, Mapping) for group in groups):
@@ -69,7 +78,7 @@ def _group_problems(optimizer: OptimizerStructure, groups: list[Mapping[str, Any
 
 def _tensor_problems(optimizer: OptimizerStructure, key: str, tensor: Any) -> list[str]:
     place = _entry(optimizer, key, (*optimizer.slots, ROUNDING))
-    if place is None or not isinstance(tensor, ft.Tensor):
+    if place is None or not isinstance(tensor, Loadable):
         return [f"tensor {key} is unexpected"]
     value = optimizer.parameters[place[0]]
     shape, dtype = optimizer.slot_shape(place[1], value.shape), accumulation_dtype(value.dtype)
