@@ -99,7 +99,7 @@ def test_a_manager_is_asked_for_what_the_program_asked() -> None:
 def test_figures_by_hand(two_mib: AnyManager) -> None:
     trace = of(("alloc", 1, 1000), ("alloc", 2, 3000), ("free", 1), ("alloc", 3, 500))
     run = traces.replay(trace, two_mib)
-    assert (run.rows, run.allocs, run.native_allocs, run.out_of_memory) == (4, 3, 1, None)
+    assert (run.rows, run.allocs, run.device_allocs, run.out_of_memory) == (4, 3, 1, None)
     assert run.peak_live_bytes == run.live_bytes_at_peak_used == 4000
     assert run.peak_used_bytes == 1024 + 3072
     assert run.peak_reserved_bytes == 2 << 20

@@ -139,7 +139,7 @@ class use:
 
     ``use(m)`` sets it for the whole process; ``with use(m) as manager:`` for the block and this
     context only (threads that run in a copied context included). Swapping is allowed at any
-    moment: blocks go home to the manager that made them, and managers fetched by name keep their
+    moment: the manager that made a block frees it, and managers fetched by name keep their
     statistics, because there is one of each name.
     """
 

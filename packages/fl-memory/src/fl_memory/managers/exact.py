@@ -46,7 +46,7 @@ class ExactAccount(Account):
     @property
     def buffers(self) -> int:
         """Native allocations that the manager holds, lent or not."""
-        return self.native_allocs - self.native_frees
+        return self.device_allocs - self.device_frees
 
 
 class ExactManager(AccountingManager[ExactAccount]):
@@ -73,7 +73,7 @@ class ExactManager(AccountingManager[ExactAccount]):
         self.debug = os.environ.get("FL_MEM_DEBUG", "") == "1" if debug is None else debug
         super().__init__(*memories, small_bytes=small_bytes)
 
-    def open(self, memory: DeviceMemory) -> ExactAccount:
+    def open_account(self, memory: DeviceMemory) -> ExactAccount:
         return ExactAccount(memory)
 
     def pressure(self, device: str = "cpu") -> float:

@@ -135,7 +135,7 @@ class Swapper:
             elif event.kind == "touch":
                 if address in self._live:
                     self._live.move_to_end(address)
-            elif event.kind == "native_free":
+            elif event.kind == "device_free":
                 self._free.remove(address, address + nbytes)
 
     def _make_room(self, nbytes: int) -> None:

@@ -31,7 +31,7 @@ class Replay:
 
     rows: int
     allocs: int
-    native_allocs: int
+    device_allocs: int
     peak_live_bytes: int
     peak_used_bytes: int
     live_bytes_at_peak_used: int
@@ -134,7 +134,7 @@ def replay(
     return Replay(
         rows=rows,
         allocs=allocs,
-        native_allocs=memory.allocs,
+        device_allocs=memory.allocs,
         peak_live_bytes=peak_live,
         peak_used_bytes=peak_used,
         live_bytes_at_peak_used=live_at_peak_used,
