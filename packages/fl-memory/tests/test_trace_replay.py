@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Hashable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from fl_memory import (
+    Account,
     AllocationError,
     Block,
     BlockError,
@@ -196,6 +198,30 @@ def test_a_manager_that_lies(change: str, message: str) -> None:
     trace = of(("alloc", 1, 100), ("alloc", 2, 100))
     with pytest.raises(BlockError, match=rf"'liar'.*100 bytes.*{message}"):
         traces.replay(trace, lying(change))
+
+
+class LendsTwice(SystemManager):
+    """Keeps in its list what it lends, and releases it again at its end."""
+
+    def allocate_chunk(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+    ) -> tuple[int, int, None]:
+        kept = self.__dict__.setdefault("kept", [])
+        if not kept:
+            kept.append(self.device_allocate(account, nbytes, alignment))
+        return (*kept[0], None)
+
+    def trim(self, account: Account) -> int:
+        self.device_free(account, *self.__dict__["kept"][0])
+        return 0
+
+
+def test_a_manager_that_lies_fails_once_and_not_in_its_finaliser() -> None:
+    # An error in a finaliser fails this test: pytest's settings make it one.
+    trace = of(("alloc", 1, 100), ("alloc", 2, 100))
+    with pytest.raises(BlockError, match="overlaps another"):
+        traces.replay(trace, LendsTwice)
+    gc.collect()
 
 
 def test_managers_by_name_class_or_function() -> None:

@@ -30,8 +30,8 @@ class MissingError(FlError, ModuleNotFoundError):
 
 
 class AllocationError(FlError, ValueError):
-    """A request that no manager can honour: negative size, alignment that is no power of two; or a
-    limit or an advice that makes no sense."""
+    """A request that no manager can honour: negative size, alignment that is no power of two; or an
+    argument that makes no sense: a limit, an advice, an observer that cannot be called."""
 
 
 class DeviceError(FlError, ValueError):

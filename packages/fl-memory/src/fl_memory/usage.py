@@ -32,10 +32,15 @@ def on_usage(
     allocates, under the manager's lock, before the request returns.
 
     budget: bytes. manager: the current one by default. Returns a function that ends it. Raises
-    AllocationError for a budget that is no positive int, or fractions that are not above 0.
+    AllocationError for a budget that is no positive int, fractions that are not above 0, and a
+    callback that cannot be called.
     """
     if type(budget) is not int or budget < 1:
         raise AllocationError(f"on_usage({budget!r}): expected a budget in bytes, an int from 1")
+    if not callable(callback):
+        raise AllocationError(
+            f"on_usage(callback={callback!r}): expected a function of the share and the live bytes"
+        )
     levels = sorted(set(fractions))
     if not levels or not all(math.isfinite(f) and f > 0 for f in levels):
         raise AllocationError(f"on_usage(fractions={fractions!r}): expected numbers above 0")

@@ -91,7 +91,7 @@ class LifetimeTests(ManagerSuite, official=True):
         with fl_memory.use(mm):
             early = fl_memory.current().alloc(9000, tag="early")
             doomed = fl_memory.current().alloc(100)
-            write_pattern(early, 7)
+            write_pattern(early, 7, memory)
             with fl_memory.use(other):
                 late = fl_memory.current().alloc(9000, tag="late")
                 assert late.manager is other and other.stats().live_blocks == 1
