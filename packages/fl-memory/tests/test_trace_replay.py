@@ -161,7 +161,7 @@ def test_address_memory() -> None:
         memory.release(first, 1000)
     assert memory.allocate(1000, 1 << 16) == first
     assert memory.peak_reserved_bytes == 1010
-    with pytest.raises(AllocationError, match="capacity -1"):
+    with pytest.raises(AllocationError, match="capacity of -1 bytes"):
         AddressMemory(-1)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Hashable
 from typing import Any
 
 from fl_cupy.runtime import Runtime
-from fl_memory import AllocationError, DeviceMemory, OutOfMemoryError, free_after_fork
+from fl_memory import DeviceMemory, OutOfMemoryError, free_after_fork
+from fl_memory.argument_checks import checked_limit
 
 __all__ = ["CudaMemory", "PinnedHostMemory"]
 
@@ -32,11 +33,9 @@ class CudaMemory(DeviceMemory):
     CONTRACT = (1, 0)
 
     def __init__(self, device: str = "cuda:0", limit: int | None = None) -> None:
-        if limit is not None and limit < 0:
-            raise AllocationError(f"limit of {limit} bytes; give a number >= 0, or None for none")
         self._runtime = Runtime(device)
         self.device = self._runtime.device
-        self.limit = limit
+        self.limit = checked_limit(limit)
         self._out = 0
         #: What cudaMalloc returned, where it had to be aligned further.
         self._begins: dict[int, int] = {}

@@ -23,11 +23,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Generic
 
 from fl_memory.account import Account, AnyAccount, allocate_within_limit
-from fl_memory.argument_checks import ALIGNMENTS, checked_size, foreign_block
+from fl_memory.argument_checks import ALIGNMENTS, checked_limit, checked_size, foreign_block
 from fl_memory.block import Block
 from fl_memory.block_use import BlockUse
 from fl_memory.device import device_memory
-from fl_memory.errors import OutOfMemoryError
+from fl_memory.errors import AllocationError, OutOfMemoryError
 from fl_memory.events import Event, block_event, device_event
 from fl_memory.exhaustion import explained
 from fl_memory.manager import SMALL_BYTES, DeviceMemory, MemoryManager
@@ -48,8 +48,16 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
     """A manager of which only the policy is missing: three methods of a derived class."""
 
     def __init__(self, *memories: DeviceMemory, small_bytes: int = SMALL_BYTES) -> None:
-        """Call ``open_account`` for each memory: a derived class sets its own fields before."""
+        """Call ``open_account`` for each memory: a derived class sets its own fields before.
+
+        Raises AllocationError for ``small_bytes`` below 0, and for what is no DeviceMemory.
+        """
+        if type(small_bytes) is not int or small_bytes < 0:
+            raise AllocationError(f"small_bytes={small_bytes!r}: give an integer >= 0")
         self.small_bytes = small_bytes
+        for memory in memories:
+            if not isinstance(memory, DeviceMemory):
+                raise AllocationError(f"{type(self).__name__}({memory!r}): give a DeviceMemory")
         super().__init__()
         self._numbers = count(1)
         #: (account, event, handle, work of other streams that must be done first or None)
@@ -293,7 +301,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
     def set_limit(self, nbytes: int | None, *, device: str = "cpu") -> int | None:
         account = self._accounts.get(device) or self._account(device)
         before = account.limit
-        account.limit = None if nbytes is None else checked_size(nbytes, 1)
+        account.limit = checked_limit(nbytes)
         return before
 
     def stats(self, device: str | None = None) -> Stats:
