@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -69,9 +70,10 @@ def test_no_driver(cuda: SimpleNamespace) -> None:
         CudaMemory()
 
 
-def test_a_negative_limit(cuda: SimpleNamespace) -> None:
-    with pytest.raises(mem.AllocationError, match="-1"):
-        CudaMemory(limit=-1)
+@pytest.mark.parametrize("limit", [-1, 1.5, "8 GiB"])
+def test_limits_that_make_no_sense(cuda: SimpleNamespace, limit: Any) -> None:
+    with pytest.raises(mem.AllocationError, match=f"limit of {limit!r} bytes"):
+        CudaMemory(limit=limit)
 
 
 def test_other_errors_of_the_runtime_are_no_lack_of_memory(cuda: SimpleNamespace) -> None:

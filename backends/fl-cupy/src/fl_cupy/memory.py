@@ -11,8 +11,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from fl_cupy.runtime import Runtime
-from fl_memory import DeviceMemory, OutOfMemoryError, free_after_fork
-from fl_memory.argument_checks import checked_limit
+from fl_memory import AllocationError, DeviceMemory, OutOfMemoryError, free_after_fork
 
 __all__ = ["CudaMemory", "PinnedHostMemory"]
 
@@ -33,9 +32,11 @@ class CudaMemory(DeviceMemory):
     CONTRACT = (1, 0)
 
     def __init__(self, device: str = "cuda:0", limit: int | None = None) -> None:
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise AllocationError(f"limit of {limit!r} bytes: give an integer >= 0, or None")
         self._runtime = Runtime(device)
         self.device = self._runtime.device
-        self.limit = checked_limit(limit)
+        self.limit = limit
         self._out = 0
         #: What cudaMalloc returned, where it had to be aligned further.
         self._begins: dict[int, int] = {}
