@@ -100,13 +100,15 @@ def test_a_module_in_its_constructor_has_the_name_of_its_class():
 
     class Child(nn.Linear):
         def __init__(self):
+            gate = nn.Linear(64, 64)
             super().__init__(64, 64)
+            self.gate = gate
             self.scale = nn.Parameter(nn.init.constant((64,), 1.0))
 
     with mem.observe() as seen, mem.cause(module="outer"):
         Child()
         assert CURRENT.get() == mem.Cause(module="outer")
-    assert keys(seen, "module") == {("outer.Child",)}
+    assert keys(seen, "module") == {("outer.Child",), ("outer.Child.Linear",)}
     del model
 
 
