@@ -120,7 +120,7 @@ def rows_of(name: str, backend: str, trace: traces.Trace) -> list[dict[str, Any]
             "fits": row.fits or "none",
             "internal": row.replay.internal,
             "external": row.replay.external,
-            "native": row.replay.native_allocs,
+            "native": row.replay.device_allocs,
         }
         for row in found
     ]

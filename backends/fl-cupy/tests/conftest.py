@@ -22,11 +22,14 @@ class Runtime:
 
     CUDARuntimeError = CUDARuntimeError
     total = 4 << 30
+    #: Bytes of the host that can be page-locked.
+    lockable = 1 << 30
 
     def __init__(self) -> None:
         self.count = 2
         self.current = 0
         self.out: dict[int, tuple[int, int, Any]] = {}
+        self.locked: dict[int, tuple[int, Any]] = {}
 
     def getDeviceCount(self) -> int:
         if self.count == 0:
@@ -50,6 +53,19 @@ class Runtime:
     def free(self, address: int) -> None:
         device, _, _ = self.out.pop(address)
         assert device == self.current, "freed on another device"
+
+    def hostAlloc(self, nbytes: int, flags: int) -> int:
+        assert 0 < nbytes < 1 << 63 and flags == 1
+        if sum(size for size, _ in self.locked.values()) + nbytes > self.lockable:
+            raise CUDARuntimeError(2)
+        buffer = ctypes.create_string_buffer(nbytes + 64)
+        # Aligned to 16 bytes, and to no more.
+        address = (ctypes.addressof(buffer) + 15) // 32 * 32 + 16
+        self.locked[address] = (nbytes, buffer)
+        return address
+
+    def freeHost(self, address: int) -> None:
+        del self.locked[address]
 
 
 class Device:
@@ -107,4 +123,4 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     module.cuda = made
     monkeypatch.setitem(sys.modules, "cupy", module)
     yield made
-    assert not runtime.out, "memory was not given back"
+    assert not runtime.out and not runtime.locked, "memory was not given back"

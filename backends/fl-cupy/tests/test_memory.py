@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import fl_memory as mem
 from fl_cupy import CudaMemory
+from fl_memory import DeviceMemory
+from fl_memory.host import HostMemory
 from fl_memory.managers.caching import CachingManager
 from fl_memory.managers.system import SystemManager
 from fl_memory.testing import DeviceMemorySuite
@@ -25,6 +28,16 @@ class TestCudaMemory(DeviceMemorySuite):
         return CudaMemory("cuda:1", limit=limit)
 
 
+@pytest.mark.usefixtures("cuda")
+class TestPinnedHostMemory(DeviceMemorySuite):
+    memory = CudaMemory
+
+    def make(self, limit: int | None = None) -> DeviceMemory:
+        if limit is not None:
+            pytest.skip("no limit of its own")
+        return CudaMemory().pinned_host_memory()
+
+
 def test_capacity_is_that_of_the_device(cuda: SimpleNamespace) -> None:
     assert CudaMemory().capacity() == cuda.runtime.total
     assert CudaMemory(limit=MIB).capacity() == MIB
@@ -32,7 +45,7 @@ def test_capacity_is_that_of_the_device(cuda: SimpleNamespace) -> None:
 
 def test_the_device_is_exhausted(cuda: SimpleNamespace) -> None:
     memory = CudaMemory("cuda:1")
-    with pytest.raises(mem.OutOfMemoryError, match="on cuda:1.*limit 4294967296") as caught:
+    with pytest.raises(mem.OutOfMemoryError, match="on cuda:1.*capacity 4294967296") as caught:
         memory.allocate(5 << 30, 64)
     assert caught.value.requested == 5 << 30
 
@@ -57,9 +70,10 @@ def test_no_driver(cuda: SimpleNamespace) -> None:
         CudaMemory()
 
 
-def test_a_negative_limit(cuda: SimpleNamespace) -> None:
-    with pytest.raises(mem.AllocationError, match="-1"):
-        CudaMemory(limit=-1)
+@pytest.mark.parametrize("limit", [-1, 1.5, "8 GiB"])
+def test_limits_that_make_no_sense(cuda: SimpleNamespace, limit: Any) -> None:
+    with pytest.raises(mem.AllocationError, match=f"limit of {limit!r} bytes"):
+        CudaMemory(limit=limit)
 
 
 def test_other_errors_of_the_runtime_are_no_lack_of_memory(cuda: SimpleNamespace) -> None:
@@ -122,6 +136,37 @@ def test_managers_find_it_by_the_name_of_the_device(cuda: SimpleNamespace) -> No
     with pytest.raises(mem.DeviceError, match="cuda:5"):
         manager.alloc(100, device="cuda:5")
     block.free()
+
+
+def test_a_batch_in_pinned_memory_waits_for_its_copy(cuda: SimpleNamespace) -> None:
+    manager = CachingManager(CudaMemory("cuda:1").pinned_host_memory())
+    copy = cuda.Stream(7)
+    batch = manager.alloc(3 * MIB)
+    batch.view()[:3] = b"abc"  # the host reaches it
+    address = batch.address
+    manager.record_stream(batch, copy)
+    copy.is_working = True
+    batch.free()
+    other = manager.alloc(3 * MIB)
+    assert other.address != address
+    copy.is_working = False
+    manager.stats()
+    assert manager.alloc(3 * MIB).address == address
+    del other
+    manager.release_cached()
+
+
+def test_no_more_pages_can_be_locked(cuda: SimpleNamespace) -> None:
+    cuda.runtime.lockable = 10 * MIB
+    manager = SystemManager(CudaMemory().pinned_host_memory())
+    kept = manager.alloc(8 * MIB)
+    with pytest.raises(mem.OutOfMemoryError, match="on cpu.*locks no more pages"):
+        manager.alloc(4 * MIB)
+    kept.free()
+
+
+def test_the_host_needs_no_pinned_memory() -> None:
+    assert HostMemory().pinned_host_memory() is None
 
 
 @pytest.fixture(autouse=True)

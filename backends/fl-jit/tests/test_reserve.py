@@ -122,9 +122,9 @@ def test_a_plan_takes_no_buffer_for_each_of_its_results(backend, manager):
     buffers = []
     for _ in range(2):  # what a plan needs is taken before it runs first
         manager.release_cached()
-        before = manager.stats().native_allocs
+        before = manager.stats().device_allocs
         ft.eval(products(x, weights))
-        buffers.append(manager.stats().native_allocs - before)
+        buffers.append(manager.stats().device_allocs - before)
     assert buffers == [2, 5]
 
 

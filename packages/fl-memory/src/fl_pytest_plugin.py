@@ -18,9 +18,11 @@ For all tests: those marked ``fl_heavy`` can be sampled (``--fl-sample``), and t
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import zlib
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from io import FileIO
 from pathlib import Path
@@ -198,6 +200,22 @@ def _reason(report: pytest.TestReport) -> str:
     return message.removeprefix("Failed: ")
 
 
+@contextmanager
+def _no_finalisers() -> Iterator[None]:
+    """No garbage collection, while a failure is formatted.
+
+    What a broken manager left behind may fail in its finaliser. Python prints that failure by means
+    of ``ast``, which is at work already: some versions raise SystemError then, and pytest ends.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class Adviser:
     """Let suites say at the end what all their failures together mean."""
 
@@ -208,8 +226,9 @@ class Adviser:
     def pytest_runtest_makereport(
         self, item: pytest.Item
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
         cls = getattr(item, "cls", None)
+        with _no_finalisers() if _is_suite(cls) else nullcontext():
+            report = yield
         if report.when == "call" and report.failed and _is_suite(cls):
             self.failed.setdefault(cls, []).append(item.name)
         return report

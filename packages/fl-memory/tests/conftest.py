@@ -69,7 +69,7 @@ def two_mib() -> type[AccountingManager[Account]]:
         def allocate_chunk(
             self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
         ) -> tuple[int, int, None]:
-            if not account.native_allocs:
+            if not account.device_allocs:
                 self.top, _ = self.device_allocate(account, 2 << 20, 4096)
             address = self.top
             size = max((nbytes + 511) & -512, 512)

@@ -18,6 +18,26 @@ class Forgetful(SystemManager):
 """
 
 
+TWICE = """
+from fl_memory.managers.system import SystemManager
+
+class Twice(SystemManager):
+    CONTRACT = (1, 0)
+    def allocate_chunk(self, account, nbytes, alignment, stream, tag):
+        last = self.__dict__.get("last", (0, -1))
+        if last[1] < nbytes or last[0] % alignment:
+            last = self.last = self.device_allocate(account, nbytes or 1, alignment)
+        return last[0], max(last[1], nbytes), None
+    def free_chunk(self, account, address, capacity, handle):
+        self.kept = [*self.__dict__.get("kept", []), (address, capacity)]
+    def trim(self, account):
+        kept, self.kept = self.__dict__.get("kept", []), []
+        for address, capacity in kept:
+            self.device_free(account, address, capacity)
+        return sum(capacity for _, capacity in kept)
+"""
+
+
 def kit(*arguments: str, cwd: Path) -> tuple[int, list[str], str]:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "fl_memory.testing", *arguments],
@@ -49,6 +69,17 @@ def test_wrong_manager(tmp_path: Path) -> None:
     (tmp_path / "forgetful.py").write_text(BROKEN)
     status, lines, _ = kit("forgetful:Forgetful", "-k", "peak", cwd=tmp_path)
     assert status == 1 and lines[-1] == "0 passed, 1 failed"
+
+
+def test_the_kit_outlives_a_manager_that_lends_memory_twice(tmp_path: Path) -> None:
+    """No wrong address is written to, and no finaliser of it ends the run."""
+    (tmp_path / "twice.py").write_text(TWICE)
+    card = tmp_path / "card.json"
+    status, lines, _ = kit("twice:Twice", "--report", str(card), cwd=tmp_path)
+    report = json.loads(card.read_text())
+    assert status == 1 and report["finished"], lines[-40:]
+    assert report["failed"] > 20 and report["passed"] > 20
+    assert "pytest" not in {test["name"] for test in report["tests"]}
 
 
 def test_unknown_manager(tmp_path: Path) -> None:

@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from fl_memory import Account, Block, Event, FlError, OutOfMemoryError, Stats, event_queue
+from fl_memory import (
+    Account,
+    Block,
+    DeviceMemory,
+    Event,
+    FlError,
+    OutOfMemoryError,
+    Stats,
+    event_queue,
+)
 from fl_memory.events import block_event
 from fl_memory.host import HostMemory
 from fl_memory.managers.caching import CachingAccount, CachingManager
@@ -296,7 +305,7 @@ class ReleasesFirst(CachingManager):
         told, self._observers = self._observers, ()
         super().device_free(account, address, nbytes)
         self._observers = told
-        event = Event("native_free", address, nbytes, account.memory.device)
+        event = Event("device_free", address, nbytes, account.memory.device)
         self._undelivered.append(event)
 
 
@@ -304,7 +313,7 @@ class LosesMemoryWithAnObserver(CachingManager):
     """An observer that fails interrupts the release."""
 
     def device_free(self, account: CachingAccount, address: int, nbytes: int) -> None:
-        event = Event("native_free", address, nbytes, account.memory.device)
+        event = Event("device_free", address, nbytes, account.memory.device)
         for observer in self._observers:
             observer(event)
         super().device_free(account, address, nbytes)
@@ -423,8 +432,8 @@ FAULTS = [
     (StopsTheClock, "test_event_describes_the_request", {}),
     (TellsOfCapacityNever, "test_event_describes_the_request", {}),
     (TellsLate, "test_alloc_is_told_before_it_returns", {}),
-    (ReleasesFirst, "test_native_free_is_told_before_the_release", {"way": "release_cached"}),
-    (ReleasesFirst, "test_native_free_is_told_before_the_release", {"way": "exhausted"}),
+    (ReleasesFirst, "test_device_free_is_told_before_the_release", {"way": "release_cached"}),
+    (ReleasesFirst, "test_device_free_is_told_before_the_release", {"way": "exhausted"}),
     (LosesMemoryWithAnObserver, "test_observer_that_fails_while_memory_is_released", {}),
     (DeafToMarks, "test_mark", {}),
     (BoastsOfHints, "test_hint", {}),
@@ -455,6 +464,13 @@ def run(manager: type, test: str, arguments: dict[str, Any]) -> None:
     if "mm" in wanted:
         arguments = {**arguments, "mm": trial.make(memory)}
     method(**arguments)
+
+
+def test_faulty_managers_are_counted() -> None:
+    """Each of them is wrong in one way, and derives from a manager that passes."""
+    managers = {manager for manager, _, _ in FAULTS}
+    assert len(managers) == 43
+    assert all(not issubclass(a, b) for a in managers for b in managers if a is not b)
 
 
 @pytest.mark.parametrize(
@@ -540,6 +556,18 @@ class RaisesOtherErrors(HostMemory):
             raise ValueError(str(error)) from error
 
 
+class PinsMemoryOfTheDevice(HostMemory):
+    def pinned_host_memory(self) -> DeviceMemory | None:
+        return LedgerMemory(device="cuda:0")
+
+
+class PinsMemory(HostMemory):
+    """In order: what a suite needs of a device whose copies take page-locked memory."""
+
+    def pinned_host_memory(self) -> DeviceMemory | None:
+        return HostMemory()
+
+
 @pytest.mark.parametrize(
     "memory, test, arguments",
     [
@@ -550,6 +578,7 @@ class RaisesOtherErrors(HostMemory):
         (IgnoresItsLimit, "test_limit", {}),
         (CountsForEver, "test_released_memory_can_be_allocated_again", {}),
         (RaisesOtherErrors, "test_huge_request", {"nbytes": 1 << 70}),
+        (PinsMemoryOfTheDevice, "test_pinned_host_memory", {}),
     ],
     ids=lambda v: getattr(v, "__name__", None) or None,
 )
@@ -557,7 +586,8 @@ class RaisesOtherErrors(HostMemory):
 def test_fault_of_a_device_memory_is_caught(
     memory: type, test: str, arguments: dict[str, Any]
 ) -> None:
-    for honest in (HostMemory, LedgerMemory):
+    pins = (PinsMemory,) if test == "test_pinned_host_memory" else (HostMemory, LedgerMemory)
+    for honest in pins:
         _run_device(honest, test, arguments)
     with pytest.raises((AssertionError, ValueError, OutOfMemoryError, pytest.fail.Exception)):
         _run_device(memory, test, arguments)

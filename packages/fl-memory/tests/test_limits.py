@@ -110,6 +110,37 @@ def test_the_error_says_who_holds_the_memory() -> None:
     assert "untagged 100 bytes in 1 blocks" in text and "smaller batches" in text
 
 
+def test_the_error_names_operations_and_modules_where_an_observer_knows_them() -> None:
+    manager = SystemManager(HostMemory(limit=10_000))
+    older = manager.alloc(500, tag="parameter")
+    with mem.observe(manager):
+        kept = []
+        with mem.cause(operation="matmul", module="encoder.0"):
+            kept += [manager.alloc(1000, tag="result"), manager.alloc(1000, tag="gradient")]
+        with mem.cause(module="head"):
+            kept.append(manager.alloc(700))
+        with pytest.raises(mem.OutOfMemoryError) as caught:
+            manager.alloc(7000)
+    assert caught.value.holders == (
+        ("matmul in encoder.0", 2000, 2), ("head", 700, 1), ("parameter", 500, 1),
+    )  # fmt: skip
+    assert "most is held as matmul in encoder.0 2000 bytes in 2 blocks" in str(caught.value)
+    with pytest.raises(mem.OutOfMemoryError) as caught:
+        manager.alloc(7000)
+    assert {what for what, _, _ in caught.value.holders} == {"result", "gradient", None}
+    del older, kept
+
+
+def test_the_error_says_the_capacity_of_the_device() -> None:
+    class Small(HostMemory):
+        def capacity(self) -> int:
+            return 1 << 40
+
+    with mem.use(SystemManager(Small())) as manager, mem.limit(100):
+        with pytest.raises(mem.OutOfMemoryError, match="limit 100 bytes, capacity 1099511627776"):
+            manager.alloc(101)
+
+
 def test_the_error_of_fragmented_memory() -> None:
     manager = CachingManager(HostMemory(limit=20 * MIB))
     manager.reserve_hint(20 * MIB)  # one buffer

@@ -184,6 +184,15 @@ def test_exact_in_debug_mode_caches_nothing(
     assert memory.bytes_out == 0
 
 
+def test_a_debug_setting_that_makes_no_sense(
+    memory: LedgerMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FL_MEM_DEBUG", "yes")
+    with pytest.raises(AllocationError, match="FL_MEM_DEBUG='yes': expected 0 or 1"):
+        ExactManager(memory)
+    assert ExactManager(memory, debug=False).debug is False
+
+
 @pytest.mark.parametrize("count", [0, -1, 2.5])
 def test_exact_needs_a_number_of_buffers(count: object, memory: LedgerMemory) -> None:
     with pytest.raises(AllocationError, match="max_buffers"):

@@ -107,18 +107,43 @@ def test_files_that_are_no_traces(
     assert os.listdir(tmp_path) == ["wrong.flmt"]
 
 
+OUTSIDE = """
+from fl_memory.managers.caching import CachingManager
+from fl_memory import AccountingManager
+
+class Passes(CachingManager):
+    CONTRACT = (1, 0)
+    def __init__(self, *memories, **options):
+        super().__init__(*memories, **options)
+
+class Unfinished(AccountingManager):
+    CONTRACT = (1, 0)
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("nobody", "nobody"),
         ("caching,limit", "NAME[,KEY=VALUE...]"),
         ("caching,no_such_argument=3", "no_such_argument"),
+        ("caching,split_limit=3", "split_limit=3: a limit of 3 bytes is too small"),
+        ("outside_managers:Passes,no_such_argument=3", "no_such_argument"),
+        ("outside_managers:Unfinished", "abstract"),
     ],
 )
+@pytest.mark.parametrize("command", ["replay", "compare"])
 def test_managers_that_do_not_exist(
-    text: str, message: str, capsys: pytest.CaptureFixture[str]
+    command: str,
+    text: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ended(2, ["replay", ALEXNET, "--manager", text])
+    (tmp_path / "outside_managers.py").write_text(OUTSIDE)
+    monkeypatch.syspath_prepend(tmp_path)
+    ended(2, [command, ALEXNET, "--manager", text])
     assert message in capsys.readouterr().err
 
 

@@ -213,6 +213,18 @@ def test_wrong_budgets_are_refused(manager, wrong):
         mem.on_usage(wrong, print)
 
 
+def test_what_cannot_be_called_is_refused_at_once(manager):
+    for register in (
+        lambda: mem.on_usage(100, "print"),
+        lambda: mem.register_instrumentation(None),
+        lambda: manager.on_event([]),
+    ):
+        with pytest.raises(mem.AllocationError, match="expected a function"):
+            register()
+    with mem.observe():
+        manager.alloc(10).free()
+
+
 @pytest.mark.parametrize("wrong", [(), (0.0,), (-1.0,), (float("nan"),)])
 def test_wrong_fractions_are_refused(manager, wrong):
     with pytest.raises(mem.AllocationError, match="fractions"):

@@ -17,7 +17,7 @@ def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     for code in re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL):
         exec(compile(code, README.name, "exec"), space)
     printed = capsys.readouterr().out
-    assert "native_alloc" in printed and "1048576" in printed
+    assert "device_alloc" in printed and "1048576" in printed
     suite = space["TestPlain"]
     manager = suite.manager()  # type: ignore[attr-defined]
     assert manager.alloc(100).capacity == 100

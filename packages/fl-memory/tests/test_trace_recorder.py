@@ -219,7 +219,7 @@ def test_a_replay_has_the_figures_of_the_recording(made: Any) -> None:
     assert run.peak_live_bytes == there.peak_live_bytes
     assert run.peak_used_bytes == there.peak_used_bytes
     assert run.peak_reserved_bytes == there.peak_reserved_bytes
-    assert (run.allocs, run.native_allocs) == (there.allocs, there.native_allocs)
+    assert (run.allocs, run.device_allocs) == (there.allocs, there.device_allocs)
 
 
 def test_the_recorder_adds_few_calls() -> None:

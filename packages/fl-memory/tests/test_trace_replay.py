@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Hashable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from fl_memory import (
+    Account,
     AllocationError,
     Block,
     BlockError,
@@ -99,7 +101,7 @@ def test_a_manager_is_asked_for_what_the_program_asked() -> None:
 def test_figures_by_hand(two_mib: AnyManager) -> None:
     trace = of(("alloc", 1, 1000), ("alloc", 2, 3000), ("free", 1), ("alloc", 3, 500))
     run = traces.replay(trace, two_mib)
-    assert (run.rows, run.allocs, run.native_allocs, run.out_of_memory) == (4, 3, 1, None)
+    assert (run.rows, run.allocs, run.device_allocs, run.out_of_memory) == (4, 3, 1, None)
     assert run.peak_live_bytes == run.live_bytes_at_peak_used == 4000
     assert run.peak_used_bytes == 1024 + 3072
     assert run.peak_reserved_bytes == 2 << 20
@@ -159,7 +161,7 @@ def test_address_memory() -> None:
         memory.release(first, 1000)
     assert memory.allocate(1000, 1 << 16) == first
     assert memory.peak_reserved_bytes == 1010
-    with pytest.raises(AllocationError, match="capacity -1"):
+    with pytest.raises(AllocationError, match="capacity of -1 bytes"):
         AddressMemory(-1)
 
 
@@ -196,6 +198,30 @@ def test_a_manager_that_lies(change: str, message: str) -> None:
     trace = of(("alloc", 1, 100), ("alloc", 2, 100))
     with pytest.raises(BlockError, match=rf"'liar'.*100 bytes.*{message}"):
         traces.replay(trace, lying(change))
+
+
+class LendsTwice(SystemManager):
+    """Keeps in its list what it lends, and releases it again at its end."""
+
+    def allocate_chunk(
+        self, account: Account, nbytes: int, alignment: int, stream: Hashable, tag: object
+    ) -> tuple[int, int, None]:
+        kept = self.__dict__.setdefault("kept", [])
+        if not kept:
+            kept.append(self.device_allocate(account, nbytes, alignment))
+        return (*kept[0], None)
+
+    def trim(self, account: Account) -> int:
+        self.device_free(account, *self.__dict__["kept"][0])
+        return 0
+
+
+def test_a_manager_that_lies_fails_once_and_not_in_its_finaliser() -> None:
+    # An error in a finaliser fails this test: pytest's settings make it one.
+    trace = of(("alloc", 1, 100), ("alloc", 2, 100))
+    with pytest.raises(BlockError, match="overlaps another"):
+        traces.replay(trace, LendsTwice)
+    gc.collect()
 
 
 def test_managers_by_name_class_or_function() -> None:

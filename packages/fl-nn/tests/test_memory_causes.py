@@ -88,8 +88,59 @@ def test_a_checkpointed_part_is_named_in_its_second_run_and_its_backward_pass():
         ft.sum(model(ft.ones((64, 64))) ** 2).backward()
     found = seen.allocated("phase", "module", "operation")
     blocks = {usage.key: usage.blocks for usage in found}
-    assert blocks["forward", "inner", "linear"] == 4  # product and sum, in both runs
-    assert blocks["backward", "inner", "linear"] == 2  # of weight and bias
+    assert blocks["forward", "inner", "linear"] == 2  # product and sum
+    assert blocks["backward", "inner", "linear"] == 4  # again, and gradients of weight and bias
+
+
+def test_a_module_in_its_constructor_has_the_name_of_its_class():
+    with mem.observe() as seen:
+        model = Network()
+    assert keys(seen, "module", "tag") >= {("Network.Linear", "parameter")}
+    assert {module for (module,) in keys(seen, "module")} == {"Network.Linear"}
+
+    class Child(nn.Linear):
+        def __init__(self):
+            gate = nn.Linear(64, 64)
+            super().__init__(64, 64)
+            self.gate = gate
+            self.scale = nn.Parameter(nn.init.constant((64,), 1.0))
+
+    with mem.observe() as seen, mem.cause(module="outer"):
+        Child()
+        assert CURRENT.get() == mem.Cause(module="outer")
+    assert keys(seen, "module") == {("outer.Child",), ("outer.Child.Linear",)}
+    del model
+
+
+def test_what_surrounds_the_step_of_an_optimizer_belongs_to_the_update():
+    model = Network()
+    optimizer = nn.SGD(model.parameters(), lr=0.1)
+    ema = nn.EMA(model)
+    scaler = nn.DynamicLossScaler()
+    scaler.scale(ft.sum(model(ft.ones((16, 64))))).backward()
+    tags = {}
+    for name, call in {
+        "unscale": lambda: scaler.unscale(optimizer),
+        "norm": lambda: nn.clip_grad_norm_(model.parameters(), 1e-3),
+        "value": lambda: nn.clip_grad_value_(model.parameters(), 1e-6),
+        "average": ema.update,
+    }.items():
+        with mem.observe() as seen:
+            call()
+        assert keys(seen, "phase") == {("update",)}, name
+        tags[name] = keys(seen, "tag")
+    assert tags.pop("average") == {("state",)}
+    assert list(tags.values()) == [{("gradient",)}] * 3
+
+
+def test_the_mean_of_accumulated_gradients_belongs_to_the_update():
+    model = Network()
+    accumulation = nn.GradientAccumulation(nn.SGD(model.parameters(), lr=0.1), every=2)
+    accumulation.backward(ft.sum(model(ft.ones((16, 64)))))
+    with mem.observe() as seen:
+        assert accumulation.flush()
+    assert keys(seen, "phase") == {("update",)}
+    assert {("gradient", "divide"), ("state", "subtract")} <= keys(seen, "tag", "operation")
 
 
 def test_a_graph_that_was_recorded_before_is_named_by_operation_alone():

@@ -1,7 +1,7 @@
-"""``CudaMemory``: the native memory of one CUDA device.
+"""``CudaMemory``: the native memory of one CUDA device, and page-locked memory for its copies.
 
-CuPy's own pool is not used: ``cudaMalloc`` and ``cudaFree`` are called directly, and a memory
-manager of fl-memory stands above.
+CuPy's own pools are not used: ``cudaMalloc`` and ``cudaHostAlloc`` are called directly, and a
+memory manager of fl-memory stands above.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import threading
 from collections.abc import Hashable
 from typing import Any
 
-from fl_memory import AllocationError, DeviceError, DeviceMemory, OutOfMemoryError, free_after_fork
+from fl_cupy.runtime import Runtime
+from fl_memory import AllocationError, DeviceMemory, OutOfMemoryError, free_after_fork
 
-__all__ = ["CudaMemory"]
+__all__ = ["CudaMemory", "PinnedHostMemory"]
 
 #: cudaMalloc aligns to this, at least. CUDA C++ Programming Guide, "Device Memory Accesses".
 _ALIGNMENT = 256
-#: cudaErrorMemoryAllocation.
-_EXHAUSTED = 2
+#: cudaHostAllocPortable: page-locked for all devices.
+_PORTABLE = 1
 
 
 class CudaMemory(DeviceMemory):
@@ -31,16 +32,11 @@ class CudaMemory(DeviceMemory):
     CONTRACT = (1, 0)
 
     def __init__(self, device: str = "cuda:0", limit: int | None = None) -> None:
-        kind, _, index = device.partition(":")
-        if kind != "cuda" or not (index or "0").isdigit():
-            raise DeviceError(f"CudaMemory({device!r}): expected 'cuda:N', such as 'cuda:0'")
-        if limit is not None and limit < 0:
-            raise AllocationError(f"limit of {limit} bytes; give a number >= 0, or None for none")
-        self._cuda = _cuda(device)
-        self._index = int(index or 0)
-        self.device = f"cuda:{self._index}"
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise AllocationError(f"limit of {limit!r} bytes: give an integer >= 0, or None")
+        self._runtime = Runtime(device)
+        self.device = self._runtime.device
         self.limit = limit
-        self._check_exists()
         self._out = 0
         #: What cudaMalloc returned, where it had to be aligned further.
         self._begins: dict[int, int] = {}
@@ -53,76 +49,77 @@ class CudaMemory(DeviceMemory):
                 raise OutOfMemoryError(nbytes, self.device, limit=self.limit)
             self._out += nbytes
         more = alignment if alignment > _ALIGNMENT else 0
-        begin = self._malloc(nbytes + more)
+        begin = self._runtime.allocate("malloc", nbytes + more)
         if begin is None:
             with self._lock:
                 self._out -= nbytes
-            raise OutOfMemoryError(nbytes, self.device, limit=self.capacity())
+            raise OutOfMemoryError(nbytes, self.device, limit=self.limit, capacity=self.capacity())
         address = (begin + alignment - 1) & -alignment
         if more:
             self._begins[address] = begin
         return address
 
     def release(self, address: int, nbytes: int) -> None:
-        with self._cuda.Device(self._index):
-            self._cuda.runtime.free(self._begins.pop(address, address))
+        self._runtime.release("free", self._begins.pop(address, address))
         with self._lock:
             self._out -= nbytes
 
     def capacity(self) -> int | None:
         """``limit``, or else the memory of the device."""
-        if self.limit is not None:
-            return self.limit
-        with self._cuda.Device(self._index):
-            return int(self._cuda.runtime.memGetInfo()[1])
+        return self._runtime.total_bytes() if self.limit is None else self.limit
 
     def record_event(self, stream: Hashable) -> Any:
         """An event of CuPy. stream: one of CuPy, its address, or None for the default stream."""
-        with self._cuda.Device(self._index):
-            if stream is None:
-                stream = self._cuda.Stream.null
-            elif isinstance(stream, int):
-                stream = self._cuda.ExternalStream(stream)
-            event = self._cuda.Event(disable_timing=True)
-            event.record(stream)
-            return event
+        return self._runtime.record_event(stream)
 
     def is_complete(self, event: Any, wait: bool = False) -> bool:
-        if wait:
-            event.synchronize()
-        return bool(event.done)
+        return self._runtime.is_complete(event, wait)
 
-    # ------------------------------------------------------------------ inside
-
-    def _malloc(self, nbytes: int) -> int | None:
-        # The runtime takes a size_t.
-        if nbytes >= 1 << 63:
-            return None
-        try:
-            with self._cuda.Device(self._index):
-                return int(self._cuda.runtime.malloc(nbytes))
-        except self._cuda.runtime.CUDARuntimeError as error:
-            if error.status != _EXHAUSTED:
-                raise DeviceError(f"[alloc] {nbytes} bytes on {self.device}: {error}") from error
-            return None
-
-    def _check_exists(self) -> None:
-        try:
-            count = self._cuda.runtime.getDeviceCount()
-        except self._cuda.runtime.CUDARuntimeError as error:
-            raise DeviceError(
-                f"no device {self.device!r}: {error}; is a driver installed that fits CuPy's CUDA?"
-            ) from error
-        if self._index >= count:
-            raise DeviceError(f"no device {self.device!r}: the system has {count} CUDA devices")
+    def pinned_host_memory(self) -> PinnedHostMemory:
+        """Memory of ``cudaHostAlloc``, page-locked for all devices."""
+        return PinnedHostMemory(self._runtime)
 
 
-def _cuda(device: str) -> Any:
-    try:
-        from cupy import cuda
-    except ImportError as error:
-        raise DeviceError(
-            f"device {device!r} needs CuPy, which cannot be imported ({error}); install "
-            f"fl-cupy[cuda12] or fl-cupy[cuda13]"
-        ) from error
-    return cuda
+class PinnedHostMemory(DeviceMemory):
+    """Page-locked memory of the host ("cpu"): what ``CudaMemory.pinned_host_memory`` returns.
+
+    The driver copies ordinary memory through a buffer of its own, and waits for that. It copies
+    page-locked memory directly, beside the work of the host and of other streams.
+    """
+
+    CONTRACT = (1, 0)
+
+    device = "cpu"
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        #: What cudaHostAlloc returned, by the aligned address.
+        self._begins: dict[int, int] = {}
+
+    def allocate(self, nbytes: int, alignment: int) -> int:
+        # The runtime promises no alignment.
+        begin = self._runtime.allocate("hostAlloc", nbytes + alignment - 1, _PORTABLE)
+        if begin is None:
+            raise OutOfMemoryError(
+                nbytes,
+                self.device,
+                hint="the system locks no more pages: free page-locked memory, or use the ordinary "
+                "memory of the host",
+            )
+        address = (begin + alignment - 1) & -alignment
+        self._begins[address] = begin
+        return address
+
+    def release(self, address: int, nbytes: int) -> None:
+        self._runtime.release("freeHost", self._begins.pop(address))
+
+    def capacity(self) -> int | None:
+        """None: the system does not say how many pages it locks."""
+        return None
+
+    def record_event(self, stream: Hashable) -> Any:
+        """As ``CudaMemory.record_event``."""
+        return self._runtime.record_event(stream)
+
+    def is_complete(self, event: Any, wait: bool = False) -> bool:
+        return self._runtime.is_complete(event, wait)

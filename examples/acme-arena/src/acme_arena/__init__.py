@@ -49,7 +49,7 @@ class ArenaManager(AccountingManager[ArenaAccount]):
     CONTRACT = (1, 0)
     name = "arena"
 
-    def open(self, memory: DeviceMemory) -> ArenaAccount:
+    def open_account(self, memory: DeviceMemory) -> ArenaAccount:
         return ArenaAccount(memory)
 
     def allocate_chunk(
@@ -62,7 +62,7 @@ class ArenaManager(AccountingManager[ArenaAccount]):
                 if address is not None:
                     return address, capacity, region
         start, size = self.device_allocate(
-            account, max(REGION, capacity), max(alignment, GRAIN), least=capacity
+            account, max(REGION, capacity), max(alignment, GRAIN), min_bytes=capacity
         )
         region = Region(start, size, stream)
         account.regions.append(region)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from typing import Any
 
@@ -32,6 +32,7 @@ from fl_autograd.mode import (
 )
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable, variable
+from fl_memory.causes import observed
 from fl_tensor import Array, Operation, Wrapper
 from fl_tensor.arguments import function_of
 from fl_tensor.extend import Stack, current_stack, operation_names, revived, under
@@ -135,6 +136,7 @@ class _Region:
         args, kwargs = _handles(self.given)
         with (
             fl_memory.use(manager),
+            fl_memory.cause(phase="backward") if observed else nullcontext(),
             self.draws.again(),
             isolated_recording(seen, self.tape_for),
             under(layers),

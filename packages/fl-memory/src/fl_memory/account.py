@@ -20,8 +20,8 @@ class Account:
         "limit",
         "live_bytes",
         "memory",
-        "native_allocs",
-        "native_frees",
+        "device_allocs",
+        "device_frees",
         "peak_live_bytes",
         "peak_reserved_bytes",
         "peak_used_bytes",
@@ -31,11 +31,19 @@ class Account:
 
     #: The native memory of the device.
     memory: DeviceMemory
+    #: Bytes that may be reserved at most, as ``set_limit`` said; None for no limit.
+    limit: int | None
+    #: Requested bytes of all live blocks, as ``Stats.live_bytes``. Read it; the base class counts.
+    live_bytes: int
+    #: Capacity of all live blocks in bytes, as ``Stats.used_bytes``; to be read.
+    used_bytes: int
+    #: Bytes that the device gave and has not got back, as ``Stats.reserved_bytes``; to be read.
+    reserved_bytes: int
 
     def __init__(self, memory: DeviceMemory) -> None:
+        """All figures are 0, and there is no limit."""
         self.memory = memory
-        #: Bytes that may be reserved at most, beside the limit of the memory itself.
-        self.limit: int | None = None
+        self.limit = None
         self.live_bytes = 0
         self.used_bytes = 0
         self.reserved_bytes = 0
@@ -44,14 +52,8 @@ class Account:
         self.peak_reserved_bytes = 0
         self.allocs = 0
         self.frees = 0
-        self.native_allocs = 0
-        self.native_frees = 0
-
-    def allocate(self, nbytes: int, alignment: int) -> int:
-        """Native memory within the limit; see ``DeviceMemory.allocate``."""
-        if self.limit is not None and self.reserved_bytes + nbytes > self.limit:
-            raise OutOfMemoryError(nbytes, self.memory.device, limit=self.limit)
-        return self.memory.allocate(nbytes, alignment)
+        self.device_allocs = 0
+        self.device_frees = 0
 
     def largest_free_chunk(self) -> int:
         """Bytes of the largest chunk that is cached in one piece; override where chunks are kept.
@@ -74,10 +76,17 @@ class Account:
             peak_reserved_bytes=self.peak_reserved_bytes,
             allocs=self.allocs,
             frees=self.frees,
-            native_allocs=self.native_allocs,
-            native_frees=self.native_frees,
+            device_allocs=self.device_allocs,
+            device_frees=self.device_frees,
         )
 
 
 #: The kind of account a manager keeps: ``Account``, or its own class derived from it.
 AnyAccount = TypeVar("AnyAccount", bound=Account)
+
+
+def allocate_within_limit(account: Account, nbytes: int, alignment: int) -> int:
+    """``DeviceMemory.allocate`` of the account's memory; OutOfMemoryError beyond its limit, too."""
+    if account.limit is not None and account.reserved_bytes + nbytes > account.limit:
+        raise OutOfMemoryError(nbytes, account.memory.device, limit=account.limit)
+    return account.memory.allocate(nbytes, alignment)

@@ -22,13 +22,13 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic
 
-from fl_memory.account import Account, AnyAccount
-from fl_memory.argument_checks import ALIGNMENTS, checked_size, foreign_block
+from fl_memory.account import Account, AnyAccount, allocate_within_limit
+from fl_memory.argument_checks import ALIGNMENTS, checked_limit, checked_size, foreign_block
 from fl_memory.block import Block
 from fl_memory.block_use import BlockUse
 from fl_memory.device import device_memory
-from fl_memory.errors import OutOfMemoryError
-from fl_memory.events import Event, block_event, native_event
+from fl_memory.errors import AllocationError, OutOfMemoryError
+from fl_memory.events import Event, block_event, device_event
 from fl_memory.exhaustion import explained
 from fl_memory.manager import SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.stats import Stats
@@ -45,18 +45,26 @@ _DIRECT = _Direct()
 
 
 class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
-    """A manager of which only the policy is missing."""
+    """A manager of which only the policy is missing: three methods of a derived class."""
 
     def __init__(self, *memories: DeviceMemory, small_bytes: int = SMALL_BYTES) -> None:
-        """Call ``open`` for each of ``memories``: a derived class sets its own fields first."""
+        """Call ``open_account`` for each memory: a derived class sets its own fields before.
+
+        Raises AllocationError for ``small_bytes`` below 0, and for what is no DeviceMemory.
+        """
+        if type(small_bytes) is not int or small_bytes < 0:
+            raise AllocationError(f"small_bytes={small_bytes!r}: give an integer >= 0")
         self.small_bytes = small_bytes
+        for memory in memories:
+            if not isinstance(memory, DeviceMemory):
+                raise AllocationError(f"{type(self).__name__}({memory!r}): give a DeviceMemory")
         super().__init__()
         self._numbers = count(1)
         #: (account, event, handle, work of other streams that must be done first or None)
         self._pending: deque[tuple[AnyAccount, Event, Any, list[Any] | None]] = deque()
         self._accounts: dict[str, AnyAccount] = {}
         for memory in memories:
-            self._accounts[memory.device] = self.open(memory)
+            self._accounts[memory.device] = self.open_account(memory)
 
     # -------------------------------------------------------------- you must write
 
@@ -83,7 +91,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
 
     # -------------------------------------------------------------- you may write
 
-    def open(self, memory: DeviceMemory) -> AnyAccount:
+    def open_account(self, memory: DeviceMemory) -> AnyAccount:
         """The account of a device that is used for the first time; override to extend it."""
         return Account(memory)  # type: ignore[return-value]
 
@@ -118,43 +126,43 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
                 self._notify_observers()
 
     def device_allocate(
-        self, account: AnyAccount, nbytes: int, alignment: int, least: int | None = None
+        self, account: AnyAccount, nbytes: int, alignment: int, min_bytes: int | None = None
     ) -> tuple[int, int]:
         """(address, size) of fresh memory, for ``allocate_chunk`` and ``preallocate``.
 
         nbytes: at least 1. When the device refuses, cached memory is released and the request
-        repeated once. After that ``least`` bytes are tried, if given. So size is ``nbytes`` or
-        ``least``. Raises OutOfMemoryError.
+        repeated once. After that ``min_bytes`` bytes are tried, if given. So size is ``nbytes`` or
+        ``min_bytes``. Raises OutOfMemoryError.
         """
         memory = account.memory
         try:
-            address = account.allocate(nbytes, alignment)
+            address = allocate_within_limit(account, nbytes, alignment)
         except OutOfMemoryError:
             self._apply_pending(wait=True)
             self.trim(account)
             try:
-                address = account.allocate(nbytes, alignment)
+                address = allocate_within_limit(account, nbytes, alignment)
             except OutOfMemoryError:
-                if least is None or least >= nbytes:
+                if min_bytes is None or min_bytes >= nbytes:
                     raise
-                nbytes = least
-                address = account.allocate(nbytes, alignment)
-        account.native_allocs += 1
+                nbytes = min_bytes
+                address = allocate_within_limit(account, nbytes, alignment)
+        account.device_allocs += 1
         account.reserved_bytes += nbytes
         account.peak_reserved_bytes = max(account.peak_reserved_bytes, account.reserved_bytes)
         if self._observers:
             self._undelivered.append(
-                native_event("native_alloc", address, nbytes, memory.device, alignment)
+                device_event("device_alloc", address, nbytes, memory.device, alignment)
             )
         return address, nbytes
 
     def device_free(self, account: AnyAccount, address: int, nbytes: int) -> None:
-        """Give memory that ``device_allocate`` returned back to the device."""
-        account.native_frees += 1
+        """Return memory of ``device_allocate`` to the device."""
+        account.device_frees += 1
         account.reserved_bytes -= nbytes
         if self._observers:
             self._undelivered.append(
-                native_event("native_free", address, nbytes, account.memory.device)
+                device_event("device_free", address, nbytes, account.memory.device)
             )
             self._notify_observers()
         account.memory.release(address, nbytes)
@@ -293,7 +301,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
     def set_limit(self, nbytes: int | None, *, device: str = "cpu") -> int | None:
         account = self._accounts.get(device) or self._account(device)
         before = account.limit
-        account.limit = None if nbytes is None else checked_size(nbytes, 1)
+        account.limit = checked_limit(nbytes)
         return before
 
     def stats(self, device: str | None = None) -> Stats:
@@ -328,7 +336,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
     # ------------------------------------------------------------------ inside
 
     def _account(self, device: str) -> AnyAccount:
-        account = self.open(device_memory(device))
+        account = self.open_account(device_memory(device))
         return self._accounts.setdefault(device, account)
 
     def _apply_pending(self, wait: bool = False) -> None:
@@ -349,7 +357,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
 
     def _count_direct(self, account: AnyAccount, event: Event) -> None:
         # Observers were told when it happened.
-        account.native_allocs += 1
+        account.device_allocs += 1
         account.reserved_bytes += event.capacity
         account.allocs += 1
         account.used_bytes += event.capacity
@@ -374,7 +382,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
     ) -> Block:
         memory, capacity = account.memory, nbytes or 1
         try:
-            address = account.allocate(capacity, alignment)
+            address = allocate_within_limit(account, capacity, alignment)
         except OutOfMemoryError as error:
             failure = self._out_of_memory(error, account, nbytes, alignment, stream, tag)
             self._notify_observers()
@@ -387,7 +395,7 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
         block = Block(address, nbytes, capacity, memory.device, self, tag, stream, _DIRECT, number)
         if self._observers:
             self._undelivered.append(
-                native_event("native_alloc", address, capacity, memory.device, alignment)
+                device_event("device_alloc", address, capacity, memory.device, alignment)
             )
             self._undelivered.append(event)
             self._notify_observers()

@@ -1,4 +1,4 @@
-"""Checks of allocation requests, and their error messages."""
+"""Checks of arguments, and their error messages."""
 
 from __future__ import annotations
 
@@ -32,6 +32,19 @@ def checked_size(nbytes: object, alignment: object) -> int:
             f"[alloc] alignment={alignment!r}: an alignment is a power of two up to 2**30"
         )
     return size
+
+
+def checked_limit(limit: object, what: str = "limit") -> int | None:
+    """``limit`` in bytes, as an int or None; AllocationError when it is no limit."""
+    if limit is None:
+        return None
+    try:
+        found = operator.index(limit)  # type: ignore[arg-type]
+    except TypeError:
+        found = -1
+    if found < 0:
+        raise AllocationError(f"{what} of {limit!r} bytes: give an integer >= 0, or None for none")
+    return found
 
 
 def foreign_block(what: str, block: Block, manager: MemoryManager) -> BlockError:

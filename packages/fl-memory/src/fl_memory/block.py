@@ -29,12 +29,12 @@ class BlockManager(Protocol):
 class Block:
     """One live allocation. Managers make blocks, users keep them, nobody copies them.
 
-    A block goes home exactly once: through ``manager.free(block)``, or, if nobody did that, when
-    the last reference to it dies. Whatever points into the memory must therefore keep a reference
-    to the block (``view()`` does).
+    A block is freed exactly once: by ``manager.free(block)``, or else when the last reference to it
+    dies. Whatever points into the memory must therefore keep a reference to the block (``view()``
+    does).
     """
 
-    #: First byte, as an integer; 0 once the block went home.
+    #: First byte, as an integer; 0 once the block was freed.
     address: int
     #: Bytes that were asked for.
     nbytes: int
@@ -42,7 +42,7 @@ class Block:
     capacity: int
     #: "cpu", "cuda:0".
     device: str
-    #: The manager that made it. The block goes home to it, whichever manager is current by then.
+    #: The manager that made it, and frees it, whichever manager is current by then.
     manager: BlockManager
     #: What the memory is for: one of ``fl_memory.tags``, or whatever the caller wishes to find.
     tag: object
@@ -76,6 +76,8 @@ class Block:
         handle: Any = None,
         number: int = 0,
     ) -> None:
+        """For managers: programs get blocks from ``MemoryManager.alloc``. handle: what ``retire``
+        returns, for the manager's own use."""
         self.address = address
         self.nbytes = nbytes
         self.capacity = capacity
@@ -88,11 +90,11 @@ class Block:
 
     @property
     def freed(self) -> bool:
-        """True once the block went home."""
+        """True once the block was freed."""
         return self.address == 0
 
     def free(self) -> None:
-        """Send the block home now: short for ``block.manager.free(block)``."""
+        """Free the block now: short for ``block.manager.free(block)``."""
         self.manager.free(self)
 
     def touch(self) -> None:
@@ -101,7 +103,7 @@ class Block:
 
     @contextmanager
     def pinned(self) -> Iterator[Block]:
-        """Within ``with block.pinned():`` the bytes stay in the memory of the device.
+        """Within ``with block.pinned():`` the bytes stay resident in the memory of the device.
 
         For native code that cannot fetch them again: on devices without page faults.
         """
@@ -132,7 +134,7 @@ class Block:
         """The block's ``nbytes`` bytes as a writable memoryview (format "B"), without a copy.
 
         The view keeps the block alive. Raises DeviceError off the host, UseAfterFreeError when the
-        block went home already.
+        block was freed already.
         """
         if not self.address:
             raise UseAfterFreeError(f"[view] block of {self.nbytes} bytes was freed already")
@@ -147,7 +149,7 @@ class Block:
             address = self.address
         except AttributeError:  # its constructor failed
             return
-        if address and not is_finalizing():  # 0: it went home already; at the end all memory does
+        if address and not is_finalizing():  # 0: it was freed; at the end all memory is
             self.manager.free(self)
 
     def __repr__(self) -> str:

@@ -30,8 +30,8 @@ class MissingError(FlError, ModuleNotFoundError):
 
 
 class AllocationError(FlError, ValueError):
-    """A request that no manager can honour: negative size, alignment that is no power of two; or a
-    limit or an advice that makes no sense."""
+    """A request that no manager can honour: negative size, alignment that is no power of two; or an
+    argument that makes no sense: a limit, an advice, an observer that cannot be called."""
 
 
 class DeviceError(FlError, ValueError):
@@ -51,7 +51,7 @@ class WrongManagerError(BlockError):
 
 
 class UseAfterFreeError(BlockError):
-    """Memory was read or written after its block went home, or beyond its end."""
+    """Memory was read or written after its block was freed, or beyond its end."""
 
 
 class TraceError(FlError, ValueError):
@@ -64,9 +64,12 @@ class OutOfMemoryError(FlError, MemoryError):
     The attributes carry the figures of the message; None where nobody knows. A manager fills in
     what its device memory cannot know.
 
-    * ``requested``, ``device``: the request; ``limit``: bytes that there may be at most;
+    * ``requested``, ``device``: the request; ``capacity``: bytes that the device has; ``limit``:
+      bytes that an explicit limit allows;
     * ``live_bytes``, ``cached_bytes``, ``largest_free_chunk``: as in ``Stats``;
-    * ``holders``: the tags with most live bytes, as (tag, bytes, number of blocks);
+    * ``holders``: what holds most live bytes, as (what, bytes, number of blocks). What: the
+      operation and module, such as "matmul in encoder.0", of blocks whose allocation an active
+      ``observe`` has seen, else the tag;
     * ``hint``: what to try.
     """
 
@@ -78,6 +81,7 @@ class OutOfMemoryError(FlError, MemoryError):
         live_bytes: int | None = None,
         cached_bytes: int | None = None,
         largest_free_chunk: int | None = None,
+        capacity: int | None = None,
         limit: int | None = None,
         holders: tuple[tuple[object, int, int], ...] = (),
         hint: str = "free tensors, use smaller batches, recompute instead of saving for the "
@@ -88,6 +92,7 @@ class OutOfMemoryError(FlError, MemoryError):
         self.live_bytes = live_bytes
         self.cached_bytes = cached_bytes
         self.largest_free_chunk = largest_free_chunk
+        self.capacity = capacity
         self.limit = limit
         self.holders = holders
         self.hint = hint
@@ -101,6 +106,7 @@ class OutOfMemoryError(FlError, MemoryError):
                 ("cached", self.cached_bytes),
                 ("largest free chunk", self.largest_free_chunk),
                 ("limit", self.limit),
+                ("capacity", None if self.capacity == self.limit else self.capacity),
             )
             if value is not None
         ]

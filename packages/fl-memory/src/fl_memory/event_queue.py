@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from fl_memory.causes import add_observer, observed
+from fl_memory.errors import AllocationError
 from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
 
@@ -33,6 +34,9 @@ class EventQueue:
         self._delivering = False
 
     def on_event(self, observer: Callable[[Event], object]) -> Callable[[], None]:
+        if not callable(observer):
+            raise AllocationError(f"on_event({observer!r}): expected a function of an event")
+
         # A wrapper of its own, so that the same function may observe twice and leave once.
         def observe(event: Event) -> object:
             return observer(event)

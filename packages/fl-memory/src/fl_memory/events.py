@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fl_memory.block import Block
     from fl_memory.causes import Cause
 
-__all__ = ["Event", "block_event", "native_event"]
+__all__ = ["Event", "block_event", "device_event"]
 
 
 class Event:
@@ -23,9 +23,9 @@ class Event:
     | kind | told | address | nbytes | capacity |
     |---|---|---|---|---|
     | alloc | before ``alloc`` returns | of the block | requested | of the block |
-    | free | before the memory is lent again | of the block | requested | of the block |
-    | native_alloc | before the memory is lent | of the memory | from the device | = nbytes |
-    | native_free | before the device gets the memory | of the memory | to the device | = nbytes |
+    | free | before its memory is reused | of the block | requested | of the block |
+    | device_alloc | before it is used | of the memory | from the device | = nbytes |
+    | device_free | before the device gets the memory | of the memory | to the device | = nbytes |
     | release_cached | after it | 0 | released | = nbytes |
     | out_of_memory | before ``alloc`` raises | 0 | requested | 0 |
     | reserve_hint | before ``reserve_hint`` returns | 0 | hinted | taken from the device |
@@ -41,8 +41,8 @@ class Event:
     KINDS = (
         "alloc",
         "free",
-        "native_alloc",
-        "native_free",
+        "device_alloc",
+        "device_free",
         "release_cached",
         "out_of_memory",
         "reserve_hint",
@@ -83,7 +83,7 @@ class Event:
     number: int
     #: Bytes set aside, see the table.
     capacity: int
-    #: The requested alignment in "alloc", "native_alloc" and "out_of_memory", else 0.
+    #: The requested alignment in "alloc", "device_alloc" and "out_of_memory", else 0.
     alignment: int
     #: ``threading.get_ident()`` of the thread that made the call.
     thread: int
@@ -131,6 +131,6 @@ def block_event(kind: str, address: int, block: Block) -> Event:
     return Event(kind, address, b.nbytes, b.device, b.stream, b.tag, b.number, b.capacity)
 
 
-def native_event(kind: str, address: int, nbytes: int, device: str, alignment: int = 0) -> Event:
+def device_event(kind: str, address: int, nbytes: int, device: str, alignment: int = 0) -> Event:
     """The event of memory that came from the device, or goes back."""
     return Event(kind, address, nbytes, device, capacity=nbytes, alignment=alignment)

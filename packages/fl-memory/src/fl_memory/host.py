@@ -8,6 +8,7 @@ import sys
 import threading
 from mmap import PAGESIZE
 
+from fl_memory.argument_checks import checked_limit
 from fl_memory.cgroups import memory_limit
 from fl_memory.errors import AllocationError, DeviceError, OutOfMemoryError
 from fl_memory.forks import free_after_fork
@@ -70,10 +71,8 @@ class HostMemory(DeviceMemory):
     lazy_commit = True
 
     def __init__(self, limit: int | None = None, device: str = "cpu") -> None:
-        if limit is not None and limit < 0:
-            raise AllocationError(f"limit of {limit} bytes; give a number >= 0, or None for none")
         self.device = device
-        self.limit = limit
+        self.limit = checked_limit(limit)
         self._out = 0
         # Re-entrant: release may run in a finaliser that interrupts allocate.
         self._lock = free_after_fork(threading.RLock())

@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from fl_memory.errors import AllocationError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -22,7 +24,12 @@ _active: ContextVar[bool] = ContextVar("fl_memory_instrumented", default=False)
 
 def register_instrumentation(factory: Callable[[], AbstractContextManager[object]]) -> None:
     """Enter ``factory()`` whenever observation begins in a context; call it when a layer is
-    imported."""
+    imported. AllocationError for what cannot be called."""
+    if not callable(factory):
+        raise AllocationError(
+            f"register_instrumentation({factory!r}): expected a function that returns a context "
+            f"manager"
+        )
     _factories.append(factory)
 
 

@@ -1,6 +1,6 @@
 """The memory contract, version 1.0: read it from top to bottom.
 
-``DeviceMemory`` is the raw memory of one device: three methods over its native allocator.
+``DeviceMemory`` is the memory of one device: three methods over its native allocator.
 ``MemoryManager`` decides who gets which piece of it, and keeps count. Tensor backends ask the
 current manager for every result of at least ``small_bytes`` bytes.
 
@@ -93,6 +93,16 @@ class DeviceMemory(ABC):
         it."""
         return True
 
+    def pinned_host_memory(self) -> DeviceMemory | None:
+        """Page-locked memory of the host, for copies to and from this device that run beside other
+        work; None, as by default, where copies need none.
+
+        Its device is "cpu", so a manager on it serves tensors of the host. Its ``record_event``
+        marks work on streams of this device: ``record_stream`` keeps a block until its copy is
+        done.
+        """
+        return None
+
 
 class MemoryManager(ABC):
     """Who gets which memory. Safe to use from any thread at any moment."""
@@ -134,11 +144,11 @@ class MemoryManager(ABC):
 
     @abstractmethod
     def free(self, block: Block) -> None:
-        """Take ``block`` back: its memory may be lent again.
+        """End the life of ``block``: its memory may serve other requests.
 
         Called from any thread, from ``Block.__del__``, and re-entrantly inside ``alloc`` (by a
         finaliser that garbage collection runs there): never waits for a lock. Raises
-        WrongManagerError for another manager's block, DoubleFreeError for one that went home.
+        WrongManagerError for another manager's block, DoubleFreeError for a freed one.
         """
 
     @abstractmethod
@@ -185,15 +195,16 @@ class MemoryManager(ABC):
         """Hear that ``block`` will be read or written next; by default do nothing."""
 
     def pin(self, block: Block) -> None:  # noqa: B027 - nobody has to
-        """Keep the bytes of ``block`` in the memory of the device until ``unpin``, which is called
-        as often; by default do nothing."""
+        """Keep the bytes of ``block`` resident in the memory of the device until ``unpin``, which
+        is called as often; by default do nothing. Page-locked host memory is something else: see
+        ``DeviceMemory.pinned_host_memory``."""
 
     def unpin(self, block: Block) -> None:  # noqa: B027 - nobody has to
         """Take back one ``pin``."""
 
     def record_stream(self, block: Block, stream: Hashable) -> None:  # noqa: B027 - nobody has to
-        """Hear that ``stream``, too, works on ``block``. When the block is freed, its memory is
-        not lent again before that work is done. By default do nothing."""
+        """Hear that ``stream``, too, works on ``block``. When the block is freed, its memory
+        serves no other request before that work is done. By default do nothing."""
 
     def mark(self, name: str, number: int = 0) -> None:  # noqa: B027 - nobody has to
         """Hear that the program reached a point, such as ("step", 12); by default do nothing.

@@ -9,7 +9,7 @@ from fl_memory.call_site import call_site
 from fl_memory.causes import Cause
 from fl_memory.errors import AllocationError
 from fl_memory.instrumentation import instrumented
-from fl_memory.selection import current, on_use
+from fl_memory.selection import current, manager_of, on_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,10 +53,11 @@ class observe:
     Instrumentation is switched on for this context, and threads that run in a copy of it: events
     name the operation, the path of the module, the phase and the step. Blocks nest.
 
-    manager: the one that is observed. Without it, it is the current one, and each that is chosen
-    later. sites: whether the line of the user's program is noted too; that takes some microseconds
-    for each allocation. max_events: how many of the latest events are kept in ``events``; the
-    figures count all of them. Raises AllocationError for a negative ``max_events``.
+    manager: the one that is observed, or its name. Without it, it is the current one, and each that
+    is chosen later. sites: whether the line of the user's program is noted too; that takes some
+    microseconds for each allocation. max_events: how many of the latest events are kept in
+    ``events``; the figures count all of them. Raises AllocationError for a negative ``max_events``,
+    PluginError for what is no manager.
     """
 
     #: The latest events, oldest first.
@@ -64,7 +65,7 @@ class observe:
 
     def __init__(
         self,
-        manager: MemoryManager | None = None,
+        manager: MemoryManager | str | None = None,
         *,
         sites: bool = False,
         max_events: int = 100_000,
@@ -72,7 +73,7 @@ class observe:
         if type(max_events) is not int or max_events < 0:
             raise AllocationError(f"observe(max_events={max_events!r}): expected an int from 0")
         self.events = deque(maxlen=max_events)
-        self._manager = manager
+        self._manager = None if manager is None else manager_of(manager)
         self._sites = sites
         self._totals: dict[int, dict[Origin, list[int]]] = {}  # by manager: each has its own lock
         self._live: dict[int, dict[int, tuple[Event, Origin]]] = {}  # by manager, number of block

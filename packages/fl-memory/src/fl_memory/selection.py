@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import threading
@@ -9,8 +10,9 @@ import weakref
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING
 
+from fl_memory.argument_checks import checked_limit
 from fl_memory.causes import set_step
-from fl_memory.errors import PluginError
+from fl_memory.errors import AllocationError, PluginError
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import HOST, MemoryManager
 from fl_memory.plugins import Registry
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = [
-    "REGISTRY", "always_small", "available", "current", "get", "limit", "mark", "on_use", "use",
+    "REGISTRY", "always_small", "available", "current", "get", "limit", "manager_of", "mark",
+    "on_use", "use",
 ]  # fmt: skip
 
 #: Names of managers; ``register`` adds one by hand, entry points add installed ones.
@@ -77,6 +80,17 @@ def get(name: str) -> MemoryManager:
     return found
 
 
+def manager_of(given: MemoryManager | str) -> MemoryManager:
+    """``given``, or the manager of that name. Raises PluginError for anything else."""
+    if isinstance(given, str):
+        return get(given)
+    if not isinstance(given, MemoryManager):
+        raise PluginError(
+            f"manager {given!r}: give a MemoryManager or one of: {', '.join(available())}"
+        )
+    return given
+
+
 def current() -> MemoryManager:
     """The manager that serves requests here and now.
 
@@ -94,8 +108,14 @@ def mark(name: str, number: int = 0) -> None:
     """Say that the program has reached a point: ``mark("step", 12)`` when step 12 begins.
 
     The current manager and its observers are told. The mark "step" also sets the step of the causes
-    of this context.
+    of this context. AllocationError for a name that is no text, and a number that is no integer.
     """
+    try:
+        number = operator.index(number)
+    except TypeError:
+        raise AllocationError(f"mark({name!r}, {number!r}): expected an integer") from None
+    if not isinstance(name, str):
+        raise AllocationError(f"mark({name!r}, {number!r}): expected a name")
     if name == "step":
         set_step(number)
     current().mark(name, number)
@@ -139,26 +159,20 @@ class use:
 
     ``use(m)`` sets it for the whole process; ``with use(m) as manager:`` for the block and this
     context only (threads that run in a copied context included). Swapping is allowed at any
-    moment: blocks go home to the manager that made them, and managers fetched by name keep their
+    moment: the manager that made a block frees it, and managers fetched by name keep their
     statistics, because there is one of each name.
     """
 
     __slots__ = ("__weakref__", "_tokens", "manager")
 
     def __init__(self, manager: MemoryManager | str) -> None:
-        if isinstance(manager, str):
-            manager = get(manager)
-        elif not isinstance(manager, MemoryManager):
-            raise PluginError(
-                f"use({manager!r}): give a MemoryManager or one of: {', '.join(available())}"
-            )
-        self.manager = manager
+        self.manager = manager_of(manager)
         self._tokens: list[Token[MemoryManager | None]] = []
         with _lock:
             # Calls that can no longer be taken back make everything before them irrelevant.
             settled = [i for i, (_, ref) in enumerate(_choices) if ref is None or ref() is None]
             kept = _choices[settled[-1] :] if settled else _choices
-            _choose((*kept, (manager, weakref.ref(self))))
+            _choose((*kept, (self.manager, weakref.ref(self))))
 
     def __enter__(self) -> MemoryManager:
         with _lock:  # scoped after all: take the process-wide choice back
@@ -189,14 +203,21 @@ class limit:
     __slots__ = ("_before", "device", "manager", "nbytes")
 
     def __init__(self, nbytes: int, *, device: str = "cpu") -> None:
-        self.nbytes = nbytes
+        limit = checked_limit(nbytes)
+        if limit is None:
+            raise AllocationError("limit(None): give a number of bytes, an integer >= 0")
+        self.nbytes = limit
         self.device = device
 
     def __enter__(self) -> MemoryManager:
         self.manager = current()
         self._before = self.manager.set_limit(self.nbytes, device=self.device)
-        if self.manager.stats(self.device).reserved_bytes > self.nbytes:
-            self.manager.release_cached()
+        try:
+            if self.manager.stats(self.device).reserved_bytes > self.nbytes:
+                self.manager.release_cached()
+        except BaseException:  # of an observer
+            self.manager.set_limit(self._before, device=self.device)
+            raise
         return self.manager
 
     def __exit__(

@@ -28,8 +28,8 @@ class Stats:
         "peak_reserved_bytes",
         "allocs",
         "frees",
-        "native_allocs",
-        "native_frees",
+        "device_allocs",
+        "device_frees",
     )
     __slots__ = FIELDS
 
@@ -57,9 +57,9 @@ class Stats:
     #: Number of blocks freed so far.
     frees: int
     #: Number of calls of ``DeviceMemory.allocate`` that succeeded.
-    native_allocs: int
+    device_allocs: int
     #: Number of calls of ``DeviceMemory.release``.
-    native_frees: int
+    device_frees: int
 
     def __init__(self, **figures: int) -> None:
         """A figure that is not given is 0. TypeError for a name that is not in ``FIELDS``."""

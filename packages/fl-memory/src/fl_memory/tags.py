@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = [
-    "BATCH", "CURRENT", "GRADIENT", "PARAMETER", "RESULT", "SAVED", "SCRATCH", "STATE", "TAGS",
+    "BATCH", "CURRENT", "GRADIENT", "PARAMETER", "RESULT", "SCRATCH", "STATE", "TAGS",
     "current_tag", "tagged",
 ]  # fmt: skip
 
@@ -28,8 +28,6 @@ PARAMETER = "parameter"
 STATE = "state"
 #: A gradient, with the intermediate values of the backward pass.
 GRADIENT = "gradient"
-#: A copy that is kept for the backward pass.
-SAVED = "saved"
 #: The result of an operation, if nobody says more.
 RESULT = "result"
 #: Memory that an operation needs while it runs.
@@ -37,7 +35,7 @@ SCRATCH = "scratch"
 #: Samples that were put together to a batch.
 BATCH = "batch"
 
-TAGS = (PARAMETER, STATE, GRADIENT, SAVED, RESULT, SCRATCH, BATCH)
+TAGS = (PARAMETER, STATE, GRADIENT, RESULT, SCRATCH, BATCH)
 
 #: The tag that this context gives to results.
 CURRENT: ContextVar[object] = ContextVar("fl_memory_tag", default=RESULT)

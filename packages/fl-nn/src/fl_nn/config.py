@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
+from fl_nn.causes import constructor_observed
 from fl_nn.errors import ModuleError, recursion_guard
 from fl_tensor.annotations import explained
 
@@ -33,6 +34,8 @@ class Configurable:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            setattr(cls, "__init__", constructor_observed(vars(cls)["__init__"]))  # noqa: B010
         if cls.__module__.startswith("fl_nn.") and not cls.__name__.startswith("_"):
             register_class(cls.__name__, cls)
 

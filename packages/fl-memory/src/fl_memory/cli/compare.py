@@ -12,7 +12,7 @@ from fl_memory.selection import available
 from fl_memory.traces import AnyManager, compare, planned_off_line, read
 from fl_memory.traces.compare import RESOLUTION
 
-SHOWN = ("manager", "over", "fits", "internal", "external", "native_allocs")
+SHOWN = ("manager", "over", "fits", "internal", "external", "device_allocs")
 
 
 def main(arguments: list[str]) -> int:

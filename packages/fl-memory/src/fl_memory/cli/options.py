@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import Any, TextIO, TypeVar
 
 from fl_memory.errors import FlError
 from fl_memory.selection import REGISTRY
-from fl_memory.traces import MAX_ROWS
+from fl_memory.traces import MAX_ROWS, AddressMemory
 
 __all__ = ["add_managers", "add_trace", "managers_of", "progress", "size", "table"]
 
@@ -61,8 +60,8 @@ def manager(text: str) -> Callable[..., Any]:
     except FlError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     try:
-        inspect.signature(made).bind(**arguments)
-    except TypeError as error:
+        made(AddressMemory(), **arguments)
+    except (FlError, TypeError, ValueError) as error:  # what constructors raise for arguments
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
     return partial(made, **arguments) if arguments else made
 

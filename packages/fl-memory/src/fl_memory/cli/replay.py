@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
             "peak_used_bytes": run.peak_used_bytes,
             "peak_reserved_bytes": run.peak_reserved_bytes,
             "allocs": run.allocs,
-            "native_allocs": run.native_allocs,
+            "device_allocs": run.device_allocs,
             "rows": run.rows,
             "rows_per_minute": round(60 * run.rows / max(seconds, 1e-9)),
         }

@@ -74,7 +74,7 @@ class ArenaManager(AccountingManager[ArenaAccount]):
     CONTRACT = (1, 0)
     name = "arena"
 
-    def open(self, memory: DeviceMemory) -> ArenaAccount:
+    def open_account(self, memory: DeviceMemory) -> ArenaAccount:
         return ArenaAccount(memory)
 
     def allocate_chunk(
@@ -90,7 +90,9 @@ class ArenaManager(AccountingManager[ArenaAccount]):
                 account.requested += size
                 return address, size, region
         wanted = max(size, MIN_REGION, 0 if stays else account.last_step)
-        address, got = self.device_allocate(account, wanted, max(alignment, ROUNDING), least=size)
+        address, got = self.device_allocate(
+            account, wanted, max(alignment, ROUNDING), min_bytes=size
+        )
         region = Region(address, got)
         # Not to ``regions``: the device may have refused at first, and ``trim`` made other lists.
         account.regions[stream, stays].append(region)

@@ -41,7 +41,7 @@ class BestFitManager(AccountingManager[BestFitAccount]):
     CONTRACT = (1, 0)
     name = "best_fit"
 
-    def open(self, memory: DeviceMemory) -> BestFitAccount:
+    def open_account(self, memory: DeviceMemory) -> BestFitAccount:
         return BestFitAccount(memory)
 
     def allocate_chunk(
@@ -56,7 +56,7 @@ class BestFitManager(AccountingManager[BestFitAccount]):
         chunk = pool.take(size)
         if chunk is None:
             buffer = buffer_size(size, account.reserved_bytes)
-            chunk = pool.add(*self.device_allocate(account, buffer, ROUNDING, least=size), size)
+            chunk = pool.add(*self.device_allocate(account, buffer, ROUNDING, min_bytes=size), size)
         return chunk.address, chunk.size, chunk
 
     def free_chunk(

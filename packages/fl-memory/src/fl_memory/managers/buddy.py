@@ -89,7 +89,7 @@ class BuddyManager(AccountingManager[BuddyAccount]):
     CONTRACT = (1, 0)
     name = "buddy"
 
-    def open(self, memory: DeviceMemory) -> BuddyAccount:
+    def open_account(self, memory: DeviceMemory) -> BuddyAccount:
         return BuddyAccount(memory)
 
     def allocate_chunk(
@@ -103,7 +103,7 @@ class BuddyManager(AccountingManager[BuddyAccount]):
                 if offset is not None:
                     return region.address + offset, size, region
         address, got = self.device_allocate(
-            account, max(REGION, size), max(alignment, REGION_ALIGNMENT), least=size
+            account, max(REGION, size), max(alignment, REGION_ALIGNMENT), min_bytes=size
         )
         region = Region(address, got, stream)
         account.regions.append(region)

@@ -79,7 +79,7 @@ class CachingManager(AccountingManager[CachingAccount]):
         self.limits = Limits(split_limit, split_rule, recycling_limit, recycling_rule)
         super().__init__(*memories, small_bytes=small_bytes)
 
-    def open(self, memory: DeviceMemory) -> CachingAccount:
+    def open_account(self, memory: DeviceMemory) -> CachingAccount:
         return CachingAccount(memory, self.limits)
 
     def allocate_chunk(
@@ -110,7 +110,7 @@ class CachingManager(AccountingManager[CachingAccount]):
                 buffer = buffer_size(size, account.reserved_bytes, most)
             else:
                 buffer = (size + LARGE_ROUNDING - 1) & -LARGE_ROUNDING
-            address, got = self.device_allocate(account, buffer, ROUNDING, least=size)
+            address, got = self.device_allocate(account, buffer, ROUNDING, min_bytes=size)
             found = pool.add(address, got, size)
         return found.address, found.size, found
 

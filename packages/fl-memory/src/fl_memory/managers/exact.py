@@ -46,7 +46,7 @@ class ExactAccount(Account):
     @property
     def buffers(self) -> int:
         """Native allocations that the manager holds, lent or not."""
-        return self.native_allocs - self.native_frees
+        return self.device_allocs - self.device_frees
 
 
 class ExactManager(AccountingManager[ExactAccount]):
@@ -70,10 +70,10 @@ class ExactManager(AccountingManager[ExactAccount]):
         if type(max_buffers) is not int or max_buffers < 1:
             raise AllocationError(f"max_buffers={max_buffers!r}: give a number of at least 1")
         self.max_buffers = max_buffers
-        self.debug = os.environ.get("FL_MEM_DEBUG", "") == "1" if debug is None else debug
+        self.debug = _debug_setting() if debug is None else debug
         super().__init__(*memories, small_bytes=small_bytes)
 
-    def open(self, memory: DeviceMemory) -> ExactAccount:
+    def open_account(self, memory: DeviceMemory) -> ExactAccount:
         return ExactAccount(memory)
 
     def pressure(self, device: str = "cpu") -> float:
@@ -112,3 +112,10 @@ class ExactManager(AccountingManager[ExactAccount]):
 
     def _exceeds(self, account: ExactAccount) -> bool:
         return account.live_bytes >= account.max_bytes or account.buffers >= self.max_buffers
+
+
+def _debug_setting() -> bool:
+    setting = os.environ.get("FL_MEM_DEBUG", "")
+    if setting not in ("", "0", "1"):
+        raise AllocationError(f"FL_MEM_DEBUG={setting!r}: expected 0 or 1")
+    return setting == "1"

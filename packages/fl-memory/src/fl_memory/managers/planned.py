@@ -191,7 +191,7 @@ class PlannedManager(AccountingManager[PlannedAccount]):
         self.plan = plan
         super().__init__(*memories, small_bytes=small_bytes)
 
-    def open(self, memory: DeviceMemory) -> PlannedAccount:
+    def open_account(self, memory: DeviceMemory) -> PlannedAccount:
         return PlannedAccount(memory)
 
     def allocate_chunk(
@@ -219,7 +219,7 @@ class PlannedManager(AccountingManager[PlannedAccount]):
         chunk = pool.take(size)
         if chunk is None:
             buffer = max(size, BUFFER)
-            chunk = pool.add(*self.device_allocate(account, buffer, ROUNDING, least=size), size)
+            chunk = pool.add(*self.device_allocate(account, buffer, ROUNDING, min_bytes=size), size)
         account.now.append(entry)
         return chunk.address, chunk.size, (chunk, entry)
 

@@ -17,6 +17,7 @@ import threading
 import weakref
 from bisect import bisect_right
 
+from fl_memory.argument_checks import checked_limit
 from fl_memory.errors import AllocationError, DeviceError, OutOfMemoryError
 from fl_memory.forks import free_after_fork
 from fl_memory.manager import DeviceMemory
@@ -47,15 +48,13 @@ class FileMemory(DeviceMemory):
                 f"FileMemory needs Linux (this is {sys.platform}): other systems do not drop the "
                 f"pages of a shared mapping on request"
             )
-        if limit is not None and limit < 0:
-            raise AllocationError(f"limit of {limit} bytes; give a number >= 0, or None for none")
+        self.limit = checked_limit(limit)
         try:
             self._file = tempfile.TemporaryFile(dir=folder)
         except OSError as error:
             raise DeviceError(f"FileMemory({os.fspath(folder)!r}): {error.strerror}") from error
         self.device = "cpu"
         self.folder = os.fspath(folder)
-        self.limit = limit
         self._c = _library()
         self._page = os.sysconf("SC_PAGE_SIZE")
         self._length = 0  # of the file

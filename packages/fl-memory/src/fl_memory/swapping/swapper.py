@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from fl_memory.errors import AllocationError, OutOfMemoryError
+from fl_memory.manager import MemoryManager
 from fl_memory.swapping.file_memory import FileMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fl_memory.events import Event
-    from fl_memory.manager import MemoryManager
 
 __all__ = ["Swapper", "resident_bytes"]
 
@@ -61,11 +61,13 @@ class Swapper:
         policy: Literal["oldest", "newest"] = "oldest",
         period: float = 0.005,
     ) -> None:
+        if not isinstance(memory, FileMemory):
+            raise AllocationError(f"Swapper({memory!r}, ...): give a FileMemory")
         if type(budget) is not int or budget <= 0:
             raise AllocationError(f"budget of {budget!r} bytes: give an integer above 0")
         if policy not in ("oldest", "newest"):
             raise AllocationError(f"policy {policy!r}: one of 'oldest', 'newest'")
-        if not period > 0:
+        if not isinstance(period, (int, float)) or not period > 0:
             raise AllocationError(f"period of {period!r} seconds: give a number above 0")
         self.memory = memory
         self.budget = budget
@@ -84,7 +86,10 @@ class Swapper:
         self._thread = threading.Thread(target=self._run, name="fl-memory-swapper", daemon=True)
 
     def watch(self, manager: MemoryManager) -> None:
-        """Observe ``manager``, whose blocks lie in ``memory``."""
+        """Observe ``manager``, whose blocks lie in ``memory``. AllocationError for what is no
+        manager."""
+        if not isinstance(manager, MemoryManager):
+            raise AllocationError(f"watch({manager!r}): give a MemoryManager")
         self._removers.append(manager.on_event(self._observe))
 
     def __enter__(self) -> Swapper:
@@ -135,7 +140,7 @@ class Swapper:
             elif event.kind == "touch":
                 if address in self._live:
                     self._live.move_to_end(address)
-            elif event.kind == "native_free":
+            elif event.kind == "device_free":
                 self._free.remove(address, address + nbytes)
 
     def _make_room(self, nbytes: int) -> None:

@@ -89,7 +89,7 @@ class CheckedManager(AccountingManager[Account]):
 
         def forward(event: Event) -> None:
             checked = watcher()
-            if checked is None or not checked._observers or not event.kind.startswith("native_"):
+            if checked is None or not checked._observers or not event.kind.startswith("device_"):
                 return
             checked._undelivered.append(event)
             if checked._lock.acquire(blocking=False):
@@ -211,8 +211,8 @@ class CheckedManager(AccountingManager[Account]):
         inner = self.inner.stats(account.memory.device)
         account.reserved_bytes = inner.reserved_bytes
         account.peak_reserved_bytes = inner.peak_reserved_bytes
-        account.native_allocs = inner.native_allocs
-        account.native_frees = inner.native_frees
+        account.device_allocs = inner.device_allocs
+        account.device_frees = inner.device_frees
 
     def _check_block(self, block: Block, wanted: int, device: str, alignment: int) -> None:
         wrong = [

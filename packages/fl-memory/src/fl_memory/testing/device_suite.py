@@ -164,6 +164,18 @@ class DeviceMemorySuite(Suite, official=True):
         assert device.is_complete(event, wait=True) is True
         assert device.is_complete(event) is True
 
+    def test_pinned_host_memory(self, device: DeviceMemory) -> None:
+        pinned = device.pinned_host_memory()
+        if pinned is None:
+            pytest.skip("copies need none")
+        assert pinned.device == "cpu", "it is memory of the host"
+        address, data = pinned.allocate(100_000, 512), _pattern(100_000)
+        assert address % 512 == 0
+        ctypes.memmove(address, data, len(data))
+        assert ctypes.string_at(address, len(data)) == data
+        pinned.release(address, len(data))
+        assert pinned.is_complete(pinned.record_event(None), wait=True) is True
+
     def test_threads(self, device: DeviceMemory) -> None:
         def work(seed: int) -> None:
             for i in range(100):

@@ -121,8 +121,14 @@ class BlockLedger:
         self.live_bytes -= nbytes
 
 
-def write_pattern(block: Block, seed: int) -> None:
-    """Fill the block with bytes that depend on ``seed``."""
+def write_pattern(block: Block, seed: int, memory: LedgerMemory) -> None:
+    """Fill the block with bytes that depend on ``seed``.
+
+    BlockError for a block that does not lie in ``memory``: to write there would damage this very
+    process, and end the run.
+    """
+    if memory.home_of(block.address, block.nbytes) is None:
+        raise BlockError(f"[write] {block} does not lie in the device memory of its manager")
     if block.nbytes:
         view = block.view()
         view[:] = _pattern(block.nbytes, seed)

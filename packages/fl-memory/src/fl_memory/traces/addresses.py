@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 
-from fl_memory.errors import AllocationError, BlockError, OutOfMemoryError
+from fl_memory.argument_checks import checked_limit
+from fl_memory.errors import BlockError, OutOfMemoryError
 from fl_memory.manager import DeviceMemory
 
 __all__ = ["AddressMemory"]
@@ -24,18 +25,16 @@ class AddressMemory(DeviceMemory):
     lazy_commit = True
 
     def __init__(self, capacity: int | None = None, device: str = "cpu") -> None:
-        if capacity is not None and capacity < 0:
-            raise AllocationError(
-                f"[AddressMemory] capacity {capacity}: give a number >= 0 or None"
-            )
         self.device = device
         #: Bytes that are out now, and the most that have been.
         self.reserved_bytes = 0
         self.peak_reserved_bytes = 0
         self.allocs = 0
+        #: Whether a wrong release raises. A finaliser of a broken manager cannot raise anyway.
+        self.strict = True
         #: Address and size of each range that is out, in order of addresses.
         self.segments: list[tuple[int, int]] = []
-        self._capacity = capacity
+        self._capacity = checked_limit(capacity, "capacity")
         self._top = self.BASE
         self._released: dict[tuple[int, int], list[int]] = {}
         self._alignments: dict[int, int] = {}
@@ -57,9 +56,11 @@ class AddressMemory(DeviceMemory):
         return address
 
     def release(self, address: int, nbytes: int) -> None:
-        """As the contract says; BlockError for a range that is not out."""
+        """As the contract says; BlockError for a range that is not out, if ``strict``."""
         place = bisect_right(self.segments, (address, nbytes)) - 1
         if place < 0 or self.segments[place] != (address, nbytes):
+            if not self.strict:
+                return
             raise BlockError(
                 f"[release] {nbytes} bytes at {address:#x} on {self.device}: no such range is out"
             )

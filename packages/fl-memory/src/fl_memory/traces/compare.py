@@ -50,7 +50,7 @@ class Comparison:
             "peak_reserved_bytes": run.peak_reserved_bytes,
             "minimum_capacity": self.minimum_capacity,
             "allocs": run.allocs,
-            "native_allocs": run.native_allocs,
+            "device_allocs": run.device_allocs,
         }
 
 

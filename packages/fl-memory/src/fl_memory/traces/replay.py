@@ -31,7 +31,7 @@ class Replay:
 
     rows: int
     allocs: int
-    native_allocs: int
+    device_allocs: int
     peak_live_bytes: int
     peak_used_bytes: int
     live_bytes_at_peak_used: int
@@ -125,8 +125,9 @@ def replay(
     except OutOfMemoryError as error:
         failure = error
     except BaseException:
+        memory.strict = False  # else a manager with wrong addresses fails in finalisers, too
         for block in blocks.values():
-            with suppress(BlockError):  # of a manager with wrong addresses
+            with suppress(BlockError):
                 served.free(block)
         raise
     for block in blocks.values():
@@ -134,7 +135,7 @@ def replay(
     return Replay(
         rows=rows,
         allocs=allocs,
-        native_allocs=memory.allocs,
+        device_allocs=memory.allocs,
         peak_live_bytes=peak_live,
         peak_used_bytes=peak_used,
         live_bytes_at_peak_used=live_at_peak_used,

@@ -8,6 +8,8 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_autograd import SparseGradient
+from fl_memory.tags import GRADIENT
+from fl_nn.causes import in_update
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.optim.loss_scaling import DynamicLossScaler
 from fl_nn.optim.optimizer import Optimizer
@@ -68,6 +70,7 @@ class GradientAccumulation(Checked):
         """Update the parameters if `every` parts have come; whether that was so."""
         return self.count >= self.every and self.flush()
 
+    @in_update(GRADIENT)
     def flush(self) -> bool:
         """Update the parameters with the parts that have come; whether that was so: there may be
         none, and the scaler may have to skip."""

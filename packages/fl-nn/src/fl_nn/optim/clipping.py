@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import fl_tensor as ft
+from fl_memory.tags import GRADIENT
+from fl_nn.causes import in_update
 from fl_nn.errors import ModuleError, TrainingError
 from fl_nn.optim.precision import to_float32
 from fl_nn.optim.sparse import map_stored_gradient, stored_gradient_values
@@ -13,6 +15,7 @@ from fl_tensor.annotations import checked
 
 
 @checked
+@in_update(GRADIENT)
 def clip_grad_norm_(
     parameters: Parameter | Iterable[Parameter],
     max_norm: float,
@@ -48,6 +51,7 @@ def clip_grad_norm_(
 
 
 @checked
+@in_update(GRADIENT)
 def clip_grad_value_(parameters: Parameter | Iterable[Parameter], clip_value: float) -> None:
     """Bring every element of the gradients into [-clip_value, clip_value]. As
     `torch.nn.utils.clip_grad_value_`."""

@@ -8,6 +8,8 @@ from copy import copy
 from typing import Any
 
 import fl_tensor as ft
+from fl_memory.tags import STATE
+from fl_nn.causes import in_update
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.module import Module
 from fl_nn.optim.precision import to_float32
@@ -48,6 +50,7 @@ class EMA(Checked):
             entry.name: copy(to_float32(entry.value)) for entry in self._state_entries()
         }
 
+    @in_update(STATE)
     def update(self) -> None:
         """Move the averages towards the present values."""
         self.updates += 1
@@ -60,6 +63,7 @@ class EMA(Checked):
             average, value = self.averages[entry.name], to_float32(entry.value)
             self.averages[entry.name] = decay * average + (1.0 - decay) * value
 
+    @in_update(STATE)
     def copy_to(self) -> None:
         """Give the model the averages, for good."""
         for entry in self._state_entries():

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias, TypeVar
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_dist import Communicator
+from fl_memory.tags import GRADIENT
 from fl_nn import distributed
+from fl_nn.causes import in_update
 from fl_nn.errors import ModuleError, StateDictError, TrainingError
 from fl_nn.optim.optimizer import Optimizer
 from fl_nn.optim.precision import to_float32
@@ -76,6 +78,7 @@ class DynamicLossScaler(Checked):
         with ag.autocast("DEFAULT"):
             return to_float32(loss) * ft.per_step(self.factor, "factor of DynamicLossScaler")
 
+    @in_update(GRADIENT)
     def unscale(self, *targets: Target) -> bool:
         """Divide the gradients of optimizers or parameters by the factor, and say whether they are
         fit for a step: finite, on every rank. Otherwise they are forgotten, the factor is halved,

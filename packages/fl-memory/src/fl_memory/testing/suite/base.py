@@ -126,6 +126,6 @@ class ManagerSuite(Suite, official=True):
         assert 0 <= stats.largest_free_chunk <= stats.cached_bytes
         assert (stats.allocs, stats.frees) == (books.allocs, books.frees)
         assert stats.reserved_bytes == stats.used_bytes + stats.cached_bytes == memory.bytes_out
-        assert stats.native_allocs == memory.allocations
-        assert stats.native_frees == memory.releases
+        assert stats.device_allocs == memory.allocations
+        assert stats.device_frees == memory.releases
         assert stats.peak_reserved_bytes >= stats.reserved_bytes

@@ -63,8 +63,9 @@ class BlockTests(ManagerSuite, official=True):
         assert mm.stats().live_blocks == 8 and mm.stats().live_bytes == 0
         assert len(blocks[0].view()) == 0
 
-    def test_view_is_the_memory(self, mm: MemoryManager) -> None:
+    def test_view_is_the_memory(self, mm: MemoryManager, memory: LedgerMemory) -> None:
         block = mm.alloc(777)
+        assert memory.home_of(block.address, 777), f"{block} does not lie in the device memory"
         view = block.view()
         assert view.nbytes == 777 and view.format == "B" and not view.readonly
         view[:] = bytes(i % 251 for i in range(777))

@@ -29,7 +29,7 @@ class ConcurrencyTests(ManagerSuite, official=True):
             for step in range(400):
                 block = mm.alloc(int(2 ** dice.uniform(3, 15)), tag=seed)
                 mark = seed * 1000 + step
-                write_pattern(block, mark)
+                write_pattern(block, mark, memory)
                 if step % 50 == 25:
                     mm.mark("step", step // 50)
                     self.exercise(mm)
@@ -68,7 +68,7 @@ class ConcurrencyTests(ManagerSuite, official=True):
             old.pop().free()
             del old[-1]
             made.append(mm.alloc(3000))
-            write_pattern(made[-1], 5)
+            write_pattern(made[-1], 5, memory)
             mm.alloc(10)
             mm.stats()
             mm.release_cached()

@@ -84,16 +84,16 @@ class EventTests(ManagerSuite, official=True):
         assert not late and len(made) == 3, late
 
     @pytest.mark.parametrize("way", ["release_cached", "exhausted"])
-    def test_native_free_is_told_before_the_release(self, way: str) -> None:
+    def test_device_free_is_told_before_the_release(self, way: str) -> None:
         memory = LedgerMemory(limit=64 * MIB)
         mm = self.make(memory)
         native: dict[int, int] = {}
         late: list[int] = []
 
         def observe(event: Event) -> None:
-            if event.kind == "native_alloc":
+            if event.kind == "device_alloc":
                 native[event.address] = event.nbytes
-            elif event.kind == "native_free":
+            elif event.kind == "device_free":
                 late.extend({event.address} - memory.out.keys())
                 del native[event.address]
 
@@ -119,9 +119,9 @@ class EventTests(ManagerSuite, official=True):
                 books.add(event.address, event.nbytes, event.nbytes, event.tag)
             elif event.kind == "free":
                 books.remove(event.address, event.nbytes)
-            elif event.kind == "native_alloc":
+            elif event.kind == "device_alloc":
                 native[event.address] = event.capacity
-            elif event.kind == "native_free":
+            elif event.kind == "device_free":
                 assert native.pop(event.address) == event.nbytes
             assert event.kind in Event.KINDS and event.device == "cpu"
 
@@ -216,7 +216,7 @@ class EventTests(ManagerSuite, official=True):
         """Its error comes late enough that no memory is lost."""
 
         def observe(event: Event) -> None:
-            if event.kind == "native_free":
+            if event.kind == "device_free":
                 raise RuntimeError("observer")
 
         kept = [mm.alloc(n * 12 * MIB) for n in (1, 2, 3)]

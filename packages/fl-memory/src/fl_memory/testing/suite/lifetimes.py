@@ -22,7 +22,7 @@ __tracebackhide__ = hide
 
 
 class LifetimeTests(ManagerSuite, official=True):
-    """Limits, and the way home."""
+    """Limits, and the ends of blocks."""
 
     def test_limit_is_kept_and_the_error_says_how_things_stand(self) -> None:
         memory = LedgerMemory(limit=8 * MIB)
@@ -91,7 +91,7 @@ class LifetimeTests(ManagerSuite, official=True):
         with fl_memory.use(mm):
             early = fl_memory.current().alloc(9000, tag="early")
             doomed = fl_memory.current().alloc(100)
-            write_pattern(early, 7)
+            write_pattern(early, 7, memory)
             with fl_memory.use(other):
                 late = fl_memory.current().alloc(9000, tag="late")
                 assert late.manager is other and other.stats().live_blocks == 1
@@ -100,7 +100,7 @@ class LifetimeTests(ManagerSuite, official=True):
                 del doomed
                 early.free()
                 assert mm.stats().live_blocks == 0 and mm.stats().frees == 2
-                assert other.stats().frees == 0, "blocks go home to the manager that made them"
+                assert other.stats().frees == 0, "the manager that made a block frees it"
                 mm.release_cached()
                 assert memory.bytes_out == 0
         late.free()

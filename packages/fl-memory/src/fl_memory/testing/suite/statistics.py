@@ -39,7 +39,7 @@ class StatisticsTests(ManagerSuite, official=True):
     def test_release_cached(self, mm: MemoryManager, memory: LedgerMemory) -> None:
         kept = [mm.alloc(n) for n in (600, 40_000, 3 * MIB)]
         for i, block in enumerate(kept):
-            write_pattern(block, i)
+            write_pattern(block, i, memory)
         freed = [mm.alloc(n) for n in (600, 40_000, 3 * MIB, 24 * MIB)]
         for block in freed:
             mm.free(block)

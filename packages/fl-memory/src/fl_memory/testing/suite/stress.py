@@ -34,13 +34,12 @@ class StressTests(ManagerSuite, official=True):
                 block = mm.alloc(nbytes, alignment=alignment, stream=dice.choice((None, None, 1)))
                 assert block.address % alignment == 0
                 assert block.nbytes == nbytes <= block.capacity
-                # Look before writing: a wrong address would damage this very process.
                 assert memory.home_of(block.address, block.capacity), (
                     f"{block} does not lie in the device memory of its manager"
                 )
                 books.add(block.address, nbytes, block.capacity)
                 if nbytes <= 1 << 16:
-                    write_pattern(block, step)
+                    write_pattern(block, step, memory)
                 live.append((block, step))
             else:
                 block, written = live.pop(dice.randrange(len(live)))
@@ -110,7 +109,7 @@ class StressTests(ManagerSuite, official=True):
                 live.append(mm.alloc(nbytes, alignment=alignment, stream=None if i % 3 else "s"))
                 assert live[-1].address % alignment == 0
                 assert memory.home_of(live[-1].address, live[-1].capacity)
-                write_pattern(live[-1], number + i)
+                write_pattern(live[-1], number + i, memory)
                 if i == 4:
                     mm.free(live.pop(2))
             self.assert_disjoint([*live, *kept])
