@@ -181,6 +181,13 @@ class TestBadInput:
         for line in failures(start, *ranks):
             assert "rank 1 was started twice: rank 1 (process " in line
 
+    def test_rank_0_twice(self, start, store):
+        """As two jobs do that meet in one place at the same time."""
+        lines = failures(start, place(0, 2, store), place(0, 2, store), timeout=3)
+        found = [bool(re.search("started twice|exists already, made by", line)) for line in lines]
+        assert any(found)
+        assert all(now or "ranks 1 did not come" in line for now, line in zip(found, lines))
+
     def test_a_rank_that_never_starts(self, start, store):
         ranks = [place(rank, 3, store) for rank in (0, 2)]
         for line in failures(start, *ranks, timeout=3):
