@@ -12,7 +12,7 @@ import fl_tensor as ft
 from fl_dist import derived
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
-from fl_dist.errors import DistError
+from fl_dist.errors import DistError, PeerError
 from fl_dist.host_arrays import HostArray, empty, flat, storage, tensor
 from fl_dist.processes import ring
 from fl_dist.processes.arena import Arena
@@ -77,6 +77,12 @@ class ProcessesCommunicator(Communicator):
     def abort(self, cause: str) -> None:
         super().abort(cause)
         self._world.abort(cause)
+
+    def check_usable(self, deadline: Deadline) -> None:
+        failure = self._world.sockets.failure
+        if self._broken is not None and not self._closed and failure is not None:
+            raise PeerError(deadline.where, *failure)
+        super().check_usable(deadline)
 
     def do_split(
         self, color: int | None, key: int, deadline: Deadline
