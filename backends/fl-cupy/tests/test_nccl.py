@@ -1,4 +1,4 @@
-"""``nccl`` over the imitation of CuPy and NCCL: ranks are threads, their tensors on ``cuda:RANK``."""
+"""``nccl`` over an imitation of CuPy and NCCL: a rank is a thread with tensors on ``cuda:RANK``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import nccl_imitation
 import numpy as np
 import pytest
 
 import fl_tensor as ft
+import nccl_imitation
 from fl_cupy.nccl import NcclCommunicator, StreamWork
 from fl_dist import Communicator, DistError, DistTimeoutError, PeerError, RankInfo, launch
 from fl_dist.errors import one_line
@@ -150,7 +150,9 @@ def test_every_kind_of_dtype(dtype: str) -> None:
 
 
 def half_sums(comm: Communicator) -> Any:
-    return comm.all_reduce(ft.asarray([2048.0, 1.0, 1.0][comm.rank : comm.rank + 1]).astype("float16")).tolist()
+    return comm.all_reduce(
+        ft.asarray([2048.0, 1.0, 1.0][comm.rank : comm.rank + 1]).astype("float16")
+    ).tolist()
 
 
 def test_half_precision_is_summed_in_float32() -> None:

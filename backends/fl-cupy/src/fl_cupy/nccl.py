@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import fl_tensor as ft
 from fl_cupy.watchdog import Watchdog
-from fl_dist import derived
-from fl_dist import Communicator, Deadline, DistError, RankInfo, Work
+from fl_dist import Deadline, DistError, RankInfo, Work, derived
 from fl_dist.call import Call
 from fl_dist.errors import one_line
 from fl_dist.processes import ProcessesCommunicator
@@ -62,7 +61,6 @@ Enqueue: TypeAlias = Callable[[Any, Any, Target], None]
 _calling = threading.Lock()
 
 
-
 class Order:
     """What a collective waits for, and what waits for it: events of CUDA."""
 
@@ -99,6 +97,7 @@ class NcclCommunicator(ProcessesCommunicator):
                 f"{count} CUDA devices: nccl takes one rank per device; start fewer ranks"
             )
         joined = super().join(info, timeout=timeout)
+        assert isinstance(joined, cls)
         joined._connect(cupy, info.local_rank)
         return joined
 
@@ -117,7 +116,9 @@ class NcclCommunicator(ProcessesCommunicator):
         others = [place for place in range(self.world_size) if place != self.rank]
         self._watchdog = Watchdog(lambda deadline: self._look(others, deadline), self._give_up)
 
-    def do_split(self, color: int | None, key: int, deadline: Deadline) -> Communicator | None:
+    def do_split(
+        self, color: int | None, key: int, deadline: Deadline
+    ) -> ProcessesCommunicator | None:
         part = super().do_split(color, key, deadline)
         if isinstance(part, NcclCommunicator):
             part._connect(self._cupy, self._index)
@@ -331,7 +332,13 @@ class StreamWork(Work):
         self._order = order
         self._watchdog = watchdog
         self._stream = stream
-        work.on_end(lambda: self.settle_with(lambda: work.result))
+        work.on_end(self._settle_as(work))
+
+    def _settle_as(self, work: Work) -> Callable[[], None]:
+        def settle() -> None:
+            self.settle_with(lambda: work.result)
+
+        return settle
 
     def wait(self, timeout: float | None = None) -> Any:
         result = super().wait(timeout)
