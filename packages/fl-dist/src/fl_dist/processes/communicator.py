@@ -79,10 +79,14 @@ class ProcessesCommunicator(Communicator):
         self._world.abort(cause)
 
     def check_usable(self, deadline: Deadline) -> None:
-        failure = self._world.sockets.failure
-        if self._broken is not None and not self._closed and failure is not None:
-            raise PeerError(deadline.where, *failure)
-        super().check_usable(deadline)
+        """Where another rank's failure is the reason, it is a PeerError about that rank."""
+        try:
+            super().check_usable(deadline)
+        except DistError:
+            sockets = self._world.sockets
+            if sockets.failure is None or sockets.has_left:
+                raise
+            raise PeerError(deadline.where, *sockets.failure) from None
 
     def do_split(
         self, color: int | None, key: int, deadline: Deadline

@@ -49,8 +49,9 @@ class Message(NamedTuple):
 class Sockets:
     """The streams of one rank to all others; ranks are those of the world.
 
-    failure  the rank whose failure ended the world, and its cause; None while all is well
-    gone     ranks that have ended, each with the reason
+    failure   the rank whose failure ended the world, and its cause; None while all is well
+    gone      ranks that have ended, each with the reason
+    has_left  whether this rank has said goodbye
     """
 
     def __init__(self, rank: int, streams: Mapping[int, socket.socket]) -> None:
@@ -61,7 +62,7 @@ class Sockets:
         self._changed = threading.Condition()
         self._inbox: dict[tuple[int, int, int], deque[Message]] = {}  # src, tag, channel
         self._numbers = itertools.count()
-        self._left = False
+        self.has_left = False
         self._all_told = threading.Event()
         self._reader = threading.Thread(target=self._read, name="fl_dist reader", daemon=True)
         self._reader.start()
@@ -152,7 +153,7 @@ class Sockets:
 
     def _say(self, kind: int, origin: int, cause: str) -> None:
         with self._changed:
-            said, self._left = self._left, True
+            said, self.has_left = self.has_left, True
         if said:
             self._all_told.wait(_FAREWELL)  # the process may end behind this call
             return
@@ -197,7 +198,7 @@ class Sockets:
 
     def _note_end(self, src: int, kind: int, origin: int, cause: str) -> None:
         with self._changed:
-            if kind == FAILED and self.failure is None and not self._left:
+            if kind == FAILED and self.failure is None and not self.has_left:
                 self.failure = (origin, cause)
             self.gone[src] = cause
             self._changed.notify_all()
