@@ -174,8 +174,9 @@ def mpi_calls() -> Callable[[str], Call]:
 
 
 def arena_calls(comm: Any) -> Callable[[str], Call]:
-    import fl_tensor as ft
     import numpy as np
+
+    import fl_tensor as ft
     from fl_dist import Deadline
 
     def make(case: str) -> Call:
@@ -202,8 +203,9 @@ def delayed(cls: Any) -> Any:
 
 
 def step_calls(comm: Any, tiny: bool) -> Callable[[str], Call]:
-    import fl_tensor as ft
     import numpy as np
+
+    import fl_tensor as ft
 
     rng = np.random.default_rng(0)
     width = 64 if tiny else WIDTH

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mpi_programs as programs
 import pytest
 
+import mpi_programs as programs
 from fl_dist import ProgramError
 from fl_dist.mpi import MPICommunicator
 from fl_dist.mpi_world import mpiexec

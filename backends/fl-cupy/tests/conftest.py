@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the other imitation
 
 
 class CUDARuntimeError(RuntimeError):

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import fl_tensor as ft
 from fl_cupy.watchdog import Watchdog
-from fl_dist import Communicator, Deadline, DistError, RankInfo, Work
+from fl_dist import Deadline, DistError, RankInfo, Work, derived
 from fl_dist.call import Call
 from fl_dist.errors import one_line
 from fl_dist.processes import ProcessesCommunicator
-from fl_tensor import Tensor
+from fl_tensor import Device, Tensor
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -59,7 +59,6 @@ Enqueue: TypeAlias = Callable[[Any, Any, Target], None]
 
 #: NCCL lets one thread at a time make calls.
 _calling = threading.Lock()
-
 
 
 class Order:
@@ -98,6 +97,7 @@ class NcclCommunicator(ProcessesCommunicator):
                 f"{count} CUDA devices: nccl takes one rank per device; start fewer ranks"
             )
         joined = super().join(info, timeout=timeout)
+        assert isinstance(joined, cls)
         joined._connect(cupy, info.local_rank)
         return joined
 
@@ -109,13 +109,16 @@ class NcclCommunicator(ProcessesCommunicator):
         nccl = cupy.cuda.nccl
         deadline = Deadline(self.timeout, f"[join] rank {self.rank} of {self.world_size}")
         mine = nccl.get_unique_id() if self.rank == 0 else (0,) * nccl.NCCL_UNIQUE_ID_BYTES
-        shared = self.do_broadcast(ft.asarray(mine, ft.int32, device="cpu"), 0, deadline)
+        shared = self.do_broadcast(ft.asarray(mine, ft.int32, backend="numpy"), 0, deadline)
         with self._device:
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self._nccl = nccl.NcclCommunicator(self.world_size, tuple(shared.tolist()), self.rank)
-        self._watchdog = Watchdog(self._look, self._give_up)
+        others = [place for place in range(self.world_size) if place != self.rank]
+        self._watchdog = Watchdog(lambda deadline: self._look(others, deadline), self._give_up)
 
-    def do_split(self, color: int | None, key: int, deadline: Deadline) -> Communicator | None:
+    def do_split(
+        self, color: int | None, key: int, deadline: Deadline
+    ) -> ProcessesCommunicator | None:
         part = super().do_split(color, key, deadline)
         if isinstance(part, NcclCommunicator):
             part._connect(self._cupy, self._index)
@@ -225,6 +228,21 @@ class NcclCommunicator(ProcessesCommunicator):
 
         return self._run(x, shape, enqueue, self._target("uint8", "sum"), deadline)
 
+    def do_all_reduce_many(self, xs: Sequence[Tensor], op: str, deadline: Deadline) -> list[Tensor]:
+        if not any(map(self._is_here, xs)):
+            return super().do_all_reduce_many(xs, op, deadline)
+        return derived.all_reduce_many(self, xs, op, deadline)
+
+    def do_reduce_scatter(self, xs: Sequence[Tensor], op: str, deadline: Deadline) -> Tensor:
+        if not any(map(self._is_here, xs)):
+            return super().do_reduce_scatter(xs, op, deadline)
+        return derived.reduce_scatter(self, xs, op, deadline)
+
+    def do_all_gather(self, x: Tensor, deadline: Deadline) -> list[Tensor]:
+        if not self._is_here(x):
+            return super().do_all_gather(x, deadline)
+        return derived.all_gather(self, x, deadline)
+
     def do_broadcast(self, x: Tensor, root: int, deadline: Deadline) -> Tensor:
         if not self._is_here(x) or not x.size:
             return super().do_broadcast(x, root, deadline)
@@ -276,12 +294,13 @@ class NcclCommunicator(ProcessesCommunicator):
         deadline: Deadline,
     ) -> Tensor:
         """Put a collective on the stream of this communicator, behind what ``x`` depends on."""
-        stream, order = self._stream_of(x), _order.get()
+        here = beside_device(x, Device("cuda", self._index))
+        stream, order = self._stream_of(here), _order.get()
         asynchronous = order is not None
         order = order or Order(self._event(stream))
         with self._device, self._stream:
             self._stream.wait_event(order.ready)
-            source = self._cupy.ascontiguousarray(self._cupy.from_dlpack(x))
+            source = self._cupy.ascontiguousarray(self._cupy.from_dlpack(here))
             out = self._cupy.empty(shape, source.dtype)
             with _calling:
                 enqueue(source, out, to)
@@ -289,7 +308,7 @@ class NcclCommunicator(ProcessesCommunicator):
         self._watchdog.watch(order.done, deadline, (source, out))
         if not asynchronous:
             stream.wait_event(order.done)
-        return ft.from_dlpack(out, x.backend, x.device)
+        return beside_device(ft.from_dlpack(out, x.backend, here.device), x.device)
 
     @contextmanager
     def _group(self) -> Iterator[None]:
@@ -313,7 +332,13 @@ class StreamWork(Work):
         self._order = order
         self._watchdog = watchdog
         self._stream = stream
-        work.on_end(lambda: self.settle_with(lambda: work.result))
+        work.on_end(self._settle_as(work))
+
+    def _settle_as(self, work: Work) -> Callable[[], None]:
+        def settle() -> None:
+            self.settle_with(lambda: work.result)
+
+        return settle
 
     def wait(self, timeout: float | None = None) -> Any:
         result = super().wait(timeout)
@@ -330,6 +355,10 @@ class StreamWork(Work):
         if self._watchdog.error is not None:
             raise self._watchdog.error
         return result
+
+
+def beside_device(x: Tensor, device: Device) -> Tensor:
+    return x if x.device == device else x.to(device)
 
 
 def parts(rows: Any, counts: Sequence[int]) -> Iterator[Any]:

@@ -62,6 +62,7 @@ class GlooCommunicator(ProcessesCommunicator):
     def join(cls, info: RankInfo, *, timeout: float | None = None) -> Self:
         pygloo = import_pygloo()
         joined = super().join(info, timeout=timeout)
+        assert isinstance(joined, cls)
         joined._connect(pygloo, Deadline(timeout, f"[join] {joined}", default=cls.timeout))
         return joined
 
@@ -176,7 +177,7 @@ class _Addresses:
 def import_pygloo() -> Any:
     """Raises DistError where it cannot be imported: it has wheels for Python to 3.10 only."""
     try:
-        import pygloo
+        import pygloo  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         here = f"this is Python {sys.version_info[0]}.{sys.version_info[1]}"
         raise DistError(

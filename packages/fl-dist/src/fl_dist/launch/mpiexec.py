@@ -37,9 +37,9 @@ __all__ = ["run"]
 #: Seconds for the others after the first failure. By themselves they take PATIENCE.
 GRACE = PATIENCE + 1.0
 #: Variables of another mpiexec, or of a launcher, that the ranks must not take for theirs.
-_OTHERS = re.compile(r"PMI|MPI_LOCAL|HYDI?_|OMPI_|PRTE_|FL_DIST_(RANK|WORLD|LOCAL|NODE|STORE)|RANK$")
+_OTHERS = re.compile(r"PMI|MPI_LOCAL|HYDI?_|OMPI_|PRTE_|FL_DIST_(RANK|WORLD|LOCAL|NODE)|RANK$")
 #: What mpiexec itself says when a rank was killed.
-_REMARKS = re.compile(r"[= ]*={3}|= |\[mpiexec@|YOUR APPLICATION|This typically|Please see the FAQ")
+_REMARKS = re.compile(r"={3}|= |\[mpiexec@|YOUR APPLICATION|This typically|Please see the FAQ")
 
 
 def run(
