@@ -109,6 +109,12 @@ def test_equal_to_one_rank_in_single_precision():
     assert_like_one(2, 1e-5, {}, 16, "float32")
 
 
+@pytest.mark.parametrize("norm", [False, True])
+def test_processes_have_the_bits_of_threads(norm):
+    arguments = 2, fitted, {"accumulate": 2}, 7, "float64", norm, 2, 44
+    assert dist.load("processes").run(*arguments) == dist.threads.run(*arguments)
+
+
 @pytest.mark.parametrize("size, count", [(16, 45), (22, 45), (8, 17)])
 @pytest.mark.parametrize("options", [{}, {"accumulate": 2}, {"scaler": 64.0}])
 def test_synchronised_statistics_are_those_of_the_whole_batch(options, size, count):

@@ -50,8 +50,7 @@ class CompressedReducer(Reducer):
         self.errors: dict[str, Tensor | None] = {}
 
     def plan(self, specs: Sequence[GradientSpec]) -> None:
-        specs = [(key, tuple(shape), ft.dtype(dtype)) for key, shape, dtype in specs]
-        rounded = {key for key, shape, dtype in specs if self._is_rounded(shape, dtype)}
+        rounded = {key for key, shape, dtype in specs if self._is_rounded(shape, ft.dtype(dtype))}
         self.reducer.plan(
             [(key, shape, self.dtype if key in rounded else dtype) for key, shape, dtype in specs]
         )

@@ -179,6 +179,9 @@ def _make_importable(files: Mapping[str, str]) -> None:
             assert spec is not None and spec.loader is not None
             module: ModuleType = importlib.util.module_from_spec(spec)
             sys.modules[name] = module
+            while "." in name:  # pickle asks for the packages around it
+                name = name.rpartition(".")[0]
+                sys.modules.setdefault(name, ModuleType(name))
             spec.loader.exec_module(module)
 
 

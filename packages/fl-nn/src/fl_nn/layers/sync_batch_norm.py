@@ -149,13 +149,13 @@ def _applied(operation: Any, g: Any, communicator: Communicator, backend: Any) -
     return operation(ft.Tensor(g, backend), communicator, backend).adapter
 
 
-_gather = defop(
-    "gather_over_ranks",
-    _gathered,
-    x=lambda ops, g, communicator, backend: _applied(_scatter_sum, g, communicator, backend),
-)
-_scatter_sum = defop(
-    "scatter_sum_over_ranks",
-    _own_row,
-    x=lambda ops, g, communicator, backend: _applied(_gather, g, communicator, backend),
-)
+def _to_own_row(ops: Any, g: Any, communicator: Communicator, backend: Any) -> Any:
+    return _applied(_scatter_sum, g, communicator, backend)
+
+
+def _to_all_rows(ops: Any, g: Any, communicator: Communicator, backend: Any) -> Any:
+    return _applied(_gather, g, communicator, backend)
+
+
+_gather: Any = defop("gather_over_ranks", _gathered, x=_to_own_row)
+_scatter_sum: Any = defop("scatter_sum_over_ranks", _own_row, x=_to_all_rows)
