@@ -10,10 +10,9 @@ import pytest
 
 import fl_dist as dist
 import fl_tensor as ft
-from fl_dist import launch, reduction
+from fl_dist import derived, reduction
 from fl_dist.testing import CommunicatorSuite, ViolationError, checked
 from fl_dist.work import Work
-from fl_dist.world import World
 
 
 class Sound(dist.ThreadsCommunicator):
@@ -27,7 +26,7 @@ class Sound(dist.ThreadsCommunicator):
 class ForgetsTheLastRank(Sound):
     CONTRACT = (1, 0)
 
-    def do_all_reduce(self, x, op, deadline):
+    def do_all_reduce(self, x, op, deadline, into=None):
         values = self.do_all_gather(x, deadline)
         return reduction.fold(op, values[:-1] if op == "sum" else values)
 
@@ -35,7 +34,7 @@ class ForgetsTheLastRank(Sound):
 class ReducesBackwards(Sound):
     CONTRACT = (1, 0)  # and inherits "ordered"
 
-    def do_all_reduce(self, x, op, deadline):
+    def do_all_reduce(self, x, op, deadline, into=None):
         return reduction.fold(op, self.do_all_gather(x, deadline)[::-1])
 
 
@@ -45,7 +44,7 @@ class StartsWithItself(Sound):
     CONTRACT = (1, 0)
     capabilities = frozenset({"agreement"})
 
-    def do_all_reduce(self, x, op, deadline):
+    def do_all_reduce(self, x, op, deadline, into=None):
         values = self.do_all_gather(x, deadline)
         return reduction.fold(op, values[self.rank :] + values[: self.rank])
 
@@ -53,7 +52,7 @@ class StartsWithItself(Sound):
 class WidensIntegers(Sound):
     CONTRACT = (1, 0)
 
-    def do_all_reduce(self, x, op, deadline):
+    def do_all_reduce(self, x, op, deadline, into=None):
         y = super().do_all_reduce(x, op, deadline)
         return y.astype("int64") if y.dtype.is_integer else y
 
@@ -69,7 +68,7 @@ class FlattensScalars(Sound):
 class WritesToItsOperand(Sound):
     CONTRACT = (1, 0)
 
-    def do_all_reduce(self, x, op, deadline):
+    def do_all_reduce(self, x, op, deadline, into=None):
         total = super().do_all_reduce(x, op, deadline)
         x[...] = total
         return total
@@ -109,24 +108,25 @@ class GivesEveryoneTheRootsShare(Sound):
 class IgnoresTags(Sound):
     CONTRACT = (1, 0)
 
-    def do_send(self, x, dst, tag, deadline):
-        super().do_send(x, dst, 0 if tag < 1 << 15 else tag, deadline)
+    def do_send(self, x, dst, tag, channel, deadline):
+        super().do_send(x, dst, 0 if tag < 1 << 15 else tag, channel, deadline)
 
-    def do_recv(self, src, tag, deadline):
-        return super().do_recv(src, 0 if tag < 1 << 15 else tag, deadline)
+    def do_recv(self, src, tag, channel, deadline, like=None):
+        return super().do_recv(src, 0 if tag < 1 << 15 else tag, channel, deadline)
 
 
 class DoesNotCheckRanks(dist.ThreadsCommunicator):
     CONTRACT = (1, 0)
 
     def broadcast(self, x, root=0, *, async_op=False, timeout=None):
-        return self._collective("broadcast", (x,), async_op, timeout, root=root % self.world_size)
+        parameters = {"root": root % self.world_size}
+        return self._collective("broadcast", (x,), async_op, timeout, parameters)
 
 
 class DoesNotCheckAgreement(Sound):
     CONTRACT = (1, 0)
 
-    def do_agree(self, call, deadline):
+    def check_consistent(self, call, deadline):
         return None
 
 
@@ -135,9 +135,9 @@ class BlamesNobody(Sound):
 
     CONTRACT = (1, 0)
 
-    def do_agree(self, call, deadline):
+    def check_consistent(self, call, deadline):
         try:
-            super().do_agree(call, deadline)
+            super().check_consistent(call, deadline)
         except dist.MismatchError:
             raise dist.MismatchError(deadline.where, ["something else"]) from None
 
@@ -175,16 +175,16 @@ class ForgetfulWork(Work):
 class WaitsTwiceDifferently(dist.ThreadsCommunicator):
     CONTRACT = (1, 0)
 
-    def start(self, call, deadline, inline):
-        return ForgetfulWork(call.title).succeed(super().start(call, deadline, inline).wait())
+    def start(self, call, deadline):
+        return ForgetfulWork(call.title).succeed(super().start(call, deadline).wait())
 
 
 class IgnoresTimeouts(Sound):
     CONTRACT = (1, 0)
 
-    def do_recv(self, src, tag, deadline):
+    def do_recv(self, src, tag, channel, deadline, like=None):
         deadline.at = time.monotonic() + 60
-        return super().do_recv(src, tag, deadline)
+        return super().do_recv(src, tag, channel, deadline)
 
 
 class OneRandomStream(dist.ThreadsCommunicator):
@@ -204,19 +204,95 @@ class HidesTheCause(dist.ThreadsCommunicator):
 
     CONTRACT = (1, 0)
 
-    @classmethod
-    def run(cls, world_size, fn, *args, timeout=None):
-        launch.check(cls, world_size)
-        world = World(world_size)
+    def abort(self, cause):
+        super().abort("something happened")
 
-        def body(rank):
-            world.enter(rank)
-            return fn(cls(world, range(world_size), rank), *args)
 
-        def failed(rank, error):
-            world.fail(rank, RuntimeError())
+class AbortsInSilence(dist.ThreadsCommunicator):
+    """The others learn of an abort by their timeouts alone."""
 
-        return launch.in_threads(world_size, body, failed)
+    CONTRACT = (1, 0)
+
+    def abort(self, cause):
+        dist.Communicator.abort(self, cause)
+
+
+class RoundsAtEveryStep(Sound):
+    """Sums float16 in float16."""
+
+    CONTRACT = (1, 0)
+
+    def do_all_reduce(self, x, op, deadline, into=None):
+        total, *others = self.do_all_gather(x, deadline)
+        for value in others:
+            total = reduction._STEP[op](total, value)
+        return total / self.world_size if op == "mean" else total
+
+
+class WritesToDonatedMemoryOfOthers(Sound):
+    """Takes the memory of a donated handle although another handle shares it."""
+
+    CONTRACT = (1, 0)
+
+    def do_all_reduce(self, x, op, deadline, into=None):
+        total = super().do_all_reduce(x, op, deadline)
+        if into is not None:
+            into.adapter.array[...] = total.numpy()
+        return total
+
+
+class KeepsTheDonatedHandle(dist.ThreadsCommunicator):
+    CONTRACT = (1, 0)
+
+    def all_reduce(self, x, op="sum", *, donate=False, async_op=False, timeout=None):
+        return super().all_reduce(x, op, async_op=async_op, timeout=timeout)
+
+
+class GathersEvenRowsOnly(Sound):
+    CONTRACT = (1, 0)
+
+    def do_all_gather_tensor(self, x, counts, deadline):
+        rows = max(counts)
+        padded = ft.pad(x, ((0, rows - x.shape[0]), *((0, 0),) * (x.ndim - 1)))
+        return ft.concatenate(dist.Communicator.do_all_gather(self, padded, deadline))
+
+    def do_all_gather(self, x, deadline):
+        return derived.all_gather(self, x, deadline, tag=derived.EXCHANGE)
+
+
+class DividesInReverse(Sound):
+    CONTRACT = (1, 0)
+
+    def do_reduce_scatter_tensor(self, x, op, counts, deadline):
+        total = self.do_all_reduce(x, op, deadline)
+        return derived.rows(total, counts)[self.world_size - 1 - self.rank]
+
+
+class TakesWhatItProbes(Sound):
+    CONTRACT = (1, 0)
+
+    def do_probe(self, src, tag, channel):
+        try:
+            self.do_recv(src, tag, channel, dist.Deadline.past("[probe]"))
+        except dist.DistTimeoutError:
+            return False
+        return True
+
+
+class ServesTheFirstRankOnly(Sound):
+    CONTRACT = (1, 0)
+
+    def do_recv_any(self, tag, channel, deadline):
+        src = 1 if self.rank == 0 else 0
+        return src, self.do_recv(src, tag, channel, deadline)
+
+
+class StaysOpen(dist.ThreadsCommunicator):
+    CONTRACT = (1, 0)
+
+    def close(self, timeout=None):
+        self.sync()
+        self._world.end(self.rank)
 
 
 def suite(communicator):
@@ -244,6 +320,17 @@ FAULTS = [
     (IgnoresTimeouts, "test_timeout", (2, "recv")),
     (OneRandomStream, "test_every_rank_has_random_numbers_of_its_own", (2,)),
     (HidesTheCause, "test_a_dead_rank_is_a_prompt_error", (2, "all_reduce", "last")),
+    (HidesTheCause, "test_an_abort_reaches_the_others", (2,)),
+    (RoundsAtEveryStep, "test_sixteen_bit_floats_are_summed_in_float32", (3,)),
+    (RoundsAtEveryStep, "test_random_programs", (3, 1)),
+    (ReducesBackwards, "test_random_programs", (3, 0)),
+    (KeepsTheDonatedHandle, "test_a_donated_tensor_is_given_up", (2,)),
+    (WritesToDonatedMemoryOfOthers, "test_a_donated_tensor_is_given_up", (2,)),
+    (GathersEvenRowsOnly, "test_flat_forms_with_uneven_shares", (3, False)),
+    (DividesInReverse, "test_reduce_scatter_tensor", (2, "sum", False)),
+    (TakesWhatItProbes, "test_a_probe_looks_without_taking", (2,)),
+    (ServesTheFirstRankOnly, "test_a_receive_from_anybody_names_the_sender", (3,)),
+    (StaysOpen, "test_closing_twice_is_closing_once", (2,)),
 ]
 
 
@@ -260,8 +347,8 @@ def test_a_message_without_shape_is_found():
     class Flat(Sound):
         CONTRACT = (1, 0)
 
-        def do_send(self, x, dst, tag, deadline):
-            super().do_send(x.reshape(-1), dst, tag, deadline)
+        def do_send(self, x, dst, tag, channel, deadline):
+            super().do_send(x.reshape(-1), dst, tag, channel, deadline)
 
     with pytest.raises(AssertionError):
         suite(Flat).test_messages_carry_shape_and_dtype_in_order(2)

@@ -7,35 +7,62 @@ import pytest
 import fl_dist as dist
 import fl_tensor as ft
 
+SPECS = [("weight", (2,), "float32"), ("bias", (), "float32")]
 
-def test_inline_reducer_averages_each_gradient_at_once():
+
+def planned(comm):
+    reducer = dist.InlineReducer(comm)
+    reducer.plan(SPECS)
+    return reducer
+
+
+def test_inline_reducer_averages_what_was_added_in_any_order():
     def program(comm):
-        reducer = dist.InlineReducer(comm)
-        gradient = ft.asarray([1.0, 3.0]) * (comm.rank + 1.0)
-        at_once = reducer.add("weight", gradient).tolist()
-        reducer.add("bias", ft.asarray(comm.rank, dtype="float32"))
-        step = {key: value.tolist() for key, value in reducer.finalize().items()}
-        assert gradient.tolist() == [comm.rank + 1.0, 3.0 * comm.rank + 3.0]
-        return at_once, list(step.items()), reducer.finalize()
+        reducer = planned(comm)
+        weight, bias = ft.asarray([1.0, 3.0]) * (comm.rank + 1.0), ft.full((), float(comm.rank))
+        for key, gradient in [("weight", weight), ("bias", bias)][:: 1 - 2 * comm.rank]:
+            reducer.add(key, gradient)
+        step = {key: value.tolist() for key, value in reducer.finalize(0.5).items()}
+        assert weight.tolist() == [comm.rank + 1.0, 3.0 * comm.rank + 3.0]
+        return list(step.items())
 
-    want = ([1.5, 4.5], [("weight", [1.5, 4.5]), ("bias", 0.5)], {})
-    assert dist.threads.run(2, program) == [want, want]
+    assert dist.threads.run(2, program) == [[("weight", [1.5, 4.5]), ("bias", 0.5)]] * 2
 
 
-def test_inline_reducer_scale_multiplies_the_sum():
+def test_gradients_that_a_rank_did_not_add_are_zeros():
     def program(comm):
-        return dist.InlineReducer(comm, scale=10.0).add("w", ft.ones((1,))).item()
+        reducer = planned(comm)
+        if comm.rank == 2:
+            reducer.add("weight", ft.asarray([1.0, 2.0]))
+        first = reducer.finalize(weight=10.0)
+        return first["weight"].tolist(), first["bias"].item(), reducer.finalize()["weight"].tolist()
 
-    assert dist.threads.run(3, program) == [30.0] * 3
+    assert dist.threads.run(3, program) == [([10.0, 20.0], 0.0, [0.0, 0.0])] * 3
 
 
-def test_a_key_is_added_once_per_step():
-    reducer = dist.InlineReducer(dist.local())
-    reducer.add("w", ft.ones((1,)))
-    with pytest.raises(ValueError, match="'w' was added twice"):
-        reducer.add("w", ft.ones((1,)))
+def test_a_key_is_planned_and_added_once_per_step():
+    reducer = planned(dist.local())
+    gradient = ft.ones((2,))
+    reducer.add("weight", gradient)
+    with pytest.raises(ValueError, match="'weight' was added twice"):
+        reducer.add("weight", gradient)
+    with pytest.raises(ValueError, match="'scale' was not planned"):
+        reducer.add("scale", gradient)
+    with pytest.raises(ValueError, match=r"planned as float32 \(\), got float32 \(2,\)"):
+        reducer.add("bias", gradient)
+    with pytest.raises(ValueError, match="two gradients have one key"):
+        reducer.plan([*SPECS, SPECS[0]])
     reducer.finalize()
-    reducer.add("w", ft.ones((1,)))
+    reducer.add("weight", gradient)
+
+
+def test_plans_that_differ_are_a_mismatch_on_every_rank():
+    def program(comm):
+        with pytest.raises(dist.MismatchError, match=r"float32 \(3,\)"):
+            dist.InlineReducer(comm).plan([("weight", (2 + comm.rank,), "float32")])
+        return comm.all_reduce(ft.asarray(1.0)).item()
+
+    assert dist.threads.run(2, program) == [2.0, 2.0]
 
 
 def test_average_gradients_keeps_order_shapes_dtypes_and_gaps():

@@ -18,13 +18,16 @@ from fl_dist import Deadline, PeerError
 class Place:
     """Two threads: one writes what is queued, so that nobody ever waits to send; one reads."""
 
-    def __init__(self, rank: int, to_next: socket.socket, from_previous: socket.socket) -> None:
+    def __init__(
+        self, rank: int, size: int, to_next: socket.socket, from_previous: socket.socket
+    ) -> None:
         self.rank = rank
+        self._size = size
         self._to_next = to_next
         self._from_previous = from_previous
         self._outbox: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._inbox: dict[tuple[int, int], deque[Frame]] = {}
+        self._inbox: dict[tuple[int, tuple[int, int]], deque[Frame]] = {}
         self._ended: set[int] = set()
         self._failure: tuple[int, str] | None = None
         self._threads = [
@@ -37,11 +40,11 @@ class Place:
     def send(self, frame: Frame) -> None:
         self._outbox.put(frame)
 
-    def receive(self, src: int, tag: int, deadline: Deadline) -> Frame:
-        """The next frame of ``src`` with ``tag``; PeerError when there will be none."""
+    def receive(self, src: int, address: tuple[int, int], deadline: Deadline) -> Frame:
+        """The next frame of ``src`` at ``address``; PeerError when there will be none."""
         with self._changed:
             while True:
-                found = self._inbox.get((src, tag))
+                found = self._inbox.get((src, address))
                 if found:
                     return found.popleft()
                 if self._failure is not None:
@@ -54,27 +57,31 @@ class Place:
 
     def announce(self, kind: int, cause: str = "") -> None:
         """Tell every rank that this one has ENDED or FAILED."""
-        self._deliver(Frame(kind, self.rank, self.rank, 0, cause, b""))
+        self._deliver(Frame(kind, self.rank, self.rank, (0, 0), cause, b""))
 
-    def stop(self) -> None:
-        """Write what is queued, then hang up. A reader ends when the rank before it has stopped."""
+    def leave(self, deadline: Deadline) -> None:
+        """Say goodbye, pass on what the others still send, and hang up when all have left."""
+        self.announce(wire.ENDED)
+        with self._changed:
+            while len(self._ended) < self._size and self._failure is None:
+                if not deadline.remaining():
+                    raise deadline.error("the others to leave")
+                self._changed.wait(deadline.remaining())
         self._outbox.put(None)
-
-    def close(self) -> None:
         for thread in self._threads:
-            thread.join()
-        self._from_previous.close()
+            thread.join(deadline.remaining())
 
     def _deliver(self, frame: Frame) -> None:
         if frame.kind != wire.DATA:
             self.send(frame)
         with self._changed:
             if frame.kind == wire.DATA:
-                self._inbox.setdefault((frame.src, frame.tag), deque()).append(frame)
+                self._inbox.setdefault((frame.src, frame.address), deque()).append(frame)
             elif frame.kind == wire.ENDED:
                 self._ended.add(frame.src)
             elif self._failure is None:
                 self._failure = (frame.src, frame.text)
+                self._outbox.put(None)  # hang up when the news is written
             self._changed.notify_all()
 
     def _write(self) -> None:
@@ -96,6 +103,8 @@ class Place:
                     self._deliver(frame)
         except OSError as error:
             self._lost(error)
+        finally:
+            self._from_previous.close()
 
     def _lost(self, error: OSError) -> None:
         with self._changed:
@@ -114,4 +123,4 @@ def connect(size: int) -> list[Place]:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             pairs.append((near, far))
     # Pair r joins rank r to rank r + 1.
-    return [Place(r, pairs[r][0], pairs[r - 1][1]) for r in range(size)]
+    return [Place(r, size, pairs[r][0], pairs[r - 1][1]) for r in range(size)]

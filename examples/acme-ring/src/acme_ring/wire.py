@@ -10,7 +10,7 @@ import fl_tensor as ft
 from fl_tensor import Tensor
 
 DATA, ENDED, FAILED = range(3)
-_HEADER = struct.Struct("!BiiIIQ")
+_HEADER = struct.Struct("!BiiIIIQ")
 
 
 class Frame(NamedTuple):
@@ -19,14 +19,14 @@ class Frame(NamedTuple):
     kind: int
     src: int
     dst: int
-    tag: int
+    address: tuple[int, int]  # tag and channel
     text: str
     payload: bytes | memoryview
 
 
-def data(src: int, dst: int, tag: int, x: Tensor) -> Frame:
+def data(src: int, dst: int, address: tuple[int, int], x: Tensor) -> Frame:
     text = " ".join([str(x.dtype), *map(str, x.shape)])
-    return Frame(DATA, src, dst, tag, text, x.tobytes())
+    return Frame(DATA, src, dst, address, text, x.tobytes())
 
 
 def tensor(frame: Frame) -> Tensor:
@@ -37,14 +37,15 @@ def tensor(frame: Frame) -> Tensor:
 def write(to: socket.socket, frame: Frame) -> None:
     text = frame.text.encode()
     sizes = len(text), len(frame.payload)
-    to.sendall(_HEADER.pack(frame.kind, frame.src, frame.dst, frame.tag, *sizes) + text)
+    to.sendall(_HEADER.pack(frame.kind, frame.src, frame.dst, *frame.address, *sizes) + text)
     to.sendall(frame.payload)
 
 
 def read(source: socket.socket) -> Frame:
     """The next frame. Raises ConnectionError when the other side is gone."""
-    kind, src, dst, tag, text, payload = _HEADER.unpack(_read(source, _HEADER.size))
-    return Frame(kind, src, dst, tag, _read(source, text).decode(), _read(source, payload))
+    kind, src, dst, tag, channel, text, payload = _HEADER.unpack(_read(source, _HEADER.size))
+    words, body = _read(source, text).decode(), _read(source, payload)
+    return Frame(kind, src, dst, (tag, channel), words, body)
 
 
 def _read(source: socket.socket, count: int) -> bytes:

@@ -42,7 +42,7 @@ from fl_dist.call import LIST_OPERATIONS, Call
 from fl_dist.deadline import Deadline
 from fl_dist.donation import donate as give_up
 from fl_dist.errors import ArgumentError, DistError, DistTimeoutError, PeerError, one_line
-from fl_dist.flight_recorder import FlightRecorder
+from fl_dist.flight_recorder import Entry, FlightRecorder
 from fl_dist.queues import Job, OrderedQueues, ProgressThread
 from fl_dist.transport import Transport
 from fl_dist.values import computed
@@ -74,16 +74,15 @@ class Communicator(Transport):
         self.world_size = world_size
         self.check_consistency = os.environ.get("FL_DIST_CONSISTENCY_CHECK", "1") != "0"
         self.flight_recorder = FlightRecorder(rank)
-        self._count = 0
-        self._served_last = -1  # by `recv` of any rank
+        self.__count = 0
         self._queues: OrderedQueues | ProgressThread = (
             ProgressThread() if self.thread_rule == "one" else OrderedQueues()
         )
         self._owns_queues = True
         self._has_own_start = type(self).start is not Communicator.start
-        self._under_way: list[Work] = []
+        self.__under_way: list[Work] = []
         self._broken: str | None = None
-        self._closed = False
+        self.__closed = False
         self._channels = 1  # numbers given to the groups that `split` made
         self._kept = messages.KeptMessages()
 
@@ -116,13 +115,13 @@ class Communicator(Transport):
         Waits for what is under way on this rank and raises its first error. Closing twice does
         nothing. ``with communicator:`` closes at its end, and aborts after an exception.
         """
-        if self._closed:
+        if self.__closed:
             return
-        deadline = Deadline(timeout, f"[close] {self._place()}", default=self.timeout)
+        deadline = Deadline(timeout, f"[close] {self.__position()}", default=self.timeout)
         try:
             self.sync(timeout)
         finally:
-            self._closed = True
+            self.__closed = True
             self._end("it was closed", lambda: self.do_close(deadline))
 
     def abort(self, cause: str) -> None:
@@ -131,7 +130,7 @@ class Communicator(Transport):
         Not collective, never waits, may be called from any thread and more than once. A transport
         overrides it to tell the others, and calls this one; else they run into their timeouts.
         """
-        self._closed = True
+        self.__closed = True
         self._end(f"it was aborted ({cause})", None)
 
     def __enter__(self) -> Self:
@@ -168,7 +167,7 @@ class Communicator(Transport):
         op = arguments.reducible("all_reduce", op, x)
         options = {}
         if donate:
-            x = give_up(x, f"all_reduce #{self._count + 1}")
+            x = give_up(x, f"all_reduce #{self.__count + 1}")
             options["into"] = x
         return self._collective("all_reduce", (x,), async_op, timeout, {"op": op}, options)
 
@@ -393,7 +392,7 @@ class Communicator(Transport):
 
         An error that nobody waited for shows here at the latest.
         """
-        works, self._under_way = self._under_way, []
+        works, self.__under_way = self.__under_way, []
         errors: list[Exception] = []
         for work in works:
             try:
@@ -465,6 +464,12 @@ class Communicator(Transport):
         if self._broken is not None:
             raise DistError(f"{deadline.where}: this communicator cannot go on: {self._broken}")
 
+    def progress(self) -> None:
+        """With ``thread_rule = "one"``: call it in every loop in which a hook waits. Messages that
+        were asked for meanwhile are served, so ``do_send``, ``do_recv`` and ``do_probe`` are
+        called from in there."""
+        self._queues.progress()
+
     # ---- not part of the contract ----------------------------------------------------------------
 
     def _do(self, call: Call, deadline: Deadline) -> Any:
@@ -493,12 +498,12 @@ class Communicator(Transport):
         parameters: dict[str, Any] | None = None,
         options: dict[str, Any] | None = None,
     ) -> Any:
-        call = Call(operation, values, parameters or {}, self._count + 1, options or {})
+        call = Call(operation, values, parameters or {}, self.__count + 1, options or {})
         return self._issue(call, async_op, timeout)
 
     def _issue(self, call: Call, async_op: bool, timeout: float | None) -> Any:
-        deadline = Deadline(timeout, f"[{call.title}] {self._place()}", default=self.timeout)
-        self._count = call.number or self._count
+        deadline = Deadline(timeout, f"[{call.title}] {self.__position()}", default=self.timeout)
+        self.__count = call.number or self.__count
         if self.world_size > 1:
             computed(call.values)
         entry = self.flight_recorder.begin(call)
@@ -506,33 +511,42 @@ class Communicator(Transport):
             try:
                 if self._has_own_start:
                     return self.start(call, deadline).wait()
+                if self._queues.may_skip:
+                    return self.perform(call, deadline)
                 return self._queues.call(self._job(call, deadline))
             except DistTimeoutError as error:
                 self.flight_recorder.report(error)
                 raise
             finally:
-                entry.end()
+                if entry is not None:
+                    entry.end()
         work = self.start(call, deadline)
-        work.on_end(entry.end)
-        self._under_way = [w for w in self._under_way if not w.settled]
-        self._under_way.append(work)
+        work.on_end(lambda: self._note_end(work, entry))
+        self.__under_way = [w for w in self.__under_way if not w.settled]
+        self.__under_way.append(work)
         return work
+
+    def _note_end(self, work: Work, entry: Entry | None) -> None:
+        if entry is not None:
+            entry.end()
+        if isinstance(work.failure, DistTimeoutError):
+            self.flight_recorder.report(work.failure)
+
+    def _on_transport(self, body: Callable[[], Any]) -> Any:
+        """``body()`` where hooks may be called, for code that calls them itself."""
+        return self._queues.call(Job("transport", "transport", body))
 
     def _job(self, call: Call, deadline: Deadline) -> Job:
         """``call`` for a queue: its key, its name, what to do, and whether that would block."""
-        ready = None
-        if call.operation == "recv":
-            src, tag = call.parameters["src"], call.parameters["tag"]
-
-            def ready() -> bool:
-                return not deadline.remaining() or messages.has_come(self, src, tag)
-
+        ready = None if call.number else lambda: self._would_return(call, deadline)
         key = (id(self), call.queue_key)  # the groups of a transport may share a queue
         return Job(key, call.title, lambda: self.perform(call, deadline), ready)
 
-    def _take_kept(self, src: int, tag: int, channel: int) -> Tensor | None:
-        """A message that ``do_probe`` took in."""
-        return self._kept.take((src, tag, channel))
+    def _would_return(self, call: Call, deadline: Deadline) -> bool:
+        """Whether a send (always) or a receive would return at once."""
+        if call.operation == "send" or not deadline.remaining():
+            return True
+        return messages.has_come(self, call.parameters["src"], call.parameters["tag"])
 
     def _end(self, cause: str, do_close: Callable[[], None] | None) -> None:
         self._broken = self._broken or cause
@@ -541,8 +555,8 @@ class Communicator(Transport):
         if self._owns_queues:
             self._queues.stop()
 
-    def _place(self) -> str:
+    def __position(self) -> str:
         return f"rank {self.rank} of {self.world_size}"
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._place()}>"
+        return f"<{type(self).__name__} {self.__position()}>"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fl_dist.work import Work
 
-_SHORTEST, _LONGEST = 2e-5, 1e-3  # seconds between two looks at receives under way
+_SHORTEST, _LONGEST = 2e-5, 1e-3  # seconds between two looks at messages under way
 
 
 class Job(NamedTuple):
@@ -19,7 +19,7 @@ class Job(NamedTuple):
     key    operations of one key run one by one, in the order of their submission
     what   its name in messages
     body   does it
-    ready  whether ``body`` would return at once; None for what may block the others
+    ready  of a message: whether ``body`` would return at once. None for a collective
     """
 
     key: Hashable
@@ -35,6 +35,11 @@ class OrderedQueues:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queues: dict[Hashable, deque[tuple[Work, Job]]] = {}
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether a blocking operation may run on the calling thread, as nothing is before it."""
+        return not self._queues
 
     def is_busy(self, key: Hashable) -> bool:
         return key in self._queues
@@ -57,6 +62,9 @@ class OrderedQueues:
         threading.Thread(target=self._drain, args=(job.key,), name=name, daemon=True).start()
         return work
 
+    def progress(self) -> None:
+        """Everything progresses by itself."""
+
     def stop(self) -> None:
         """Threads end by themselves."""
 
@@ -74,28 +82,32 @@ class OrderedQueues:
 class ProgressThread:
     """One thread runs everything: for transports that no two threads may call.
 
-    A job that is not ``ready`` is put aside and looked at between the others, so that a posted
-    ``recv`` does not hold up an ``all_reduce``.
+    Collectives run one by one. Messages are served between them, and while one of them waits if its
+    hook calls ``progress``: those that are ready, in their order per key.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._jobs: deque[tuple[Work, Job]] = deque()
-        self._aside: list[tuple[Work, Job]] = []
+        self._collectives: deque[tuple[Work, Job]] = deque()
+        self._messages: list[tuple[Work, Job]] = []
         self._thread: threading.Thread | None = None
+        self._serving = False
         self._stopped = False
+
+    may_skip = False
 
     def is_busy(self, key: Hashable) -> bool:
         with self._changed:
-            return any(job.key == key for _, job in (*self._jobs, *self._aside))
+            return any(job.key == key for _, job in (*self._collectives, *self._messages))
 
     def call(self, job: Job) -> Any:
         return self.submit(job).wait()
 
     def submit(self, job: Job) -> Work:
         work = Work(job.what)
+        entry = (work, job._replace(body=_in_context_of_caller(job.body)))
         with self._changed:
-            self._jobs.append((work, job._replace(body=_in_context_of_caller(job.body))))
+            (self._collectives if job.ready is None else self._messages).append(entry)
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="fl_dist progress", daemon=True
@@ -103,6 +115,16 @@ class ProgressThread:
                 self._thread.start()
             self._changed.notify()
         return work
+
+    def progress(self) -> bool:
+        """Serve the messages that are ready; whether there was one. For the progress thread."""
+        if self._serving or threading.current_thread() is not self._thread:
+            return False
+        self._serving = True
+        try:
+            return self._serve_messages()
+        finally:
+            self._serving = False
 
     def stop(self) -> None:
         """End the thread when nothing is left to do."""
@@ -113,37 +135,39 @@ class ProgressThread:
     def _run(self) -> None:
         pause = _SHORTEST
         while True:
+            pause = _SHORTEST if self.progress() else min(2 * pause, _LONGEST)
             with self._changed:
-                if not self._jobs and (self._aside or not self._stopped):
-                    self._changed.wait(pause if self._aside else None)
-                if not self._jobs and not self._aside and self._stopped:
-                    self._thread = None
-                    return
-                entry = self._jobs.popleft() if self._jobs else None
-                if entry is not None and entry[1].ready is not None:
-                    self._aside.append(entry)
-                    entry = None
-                    pause = _SHORTEST
-            if entry is not None:
-                entry[0].settle_with(entry[1].body)
-                pause = _SHORTEST
-            pause = _SHORTEST if self._serve_aside() else min(2 * pause, _LONGEST)
+                if not self._collectives:
+                    if self._messages:
+                        self._changed.wait(pause)
+                    elif self._stopped:
+                        self._thread = None
+                        return
+                    else:
+                        self._changed.wait()
+                        pause = _SHORTEST
+                    continue
+                work, job = self._collectives.popleft()
+            work.settle_with(job.body)
+            pause = _SHORTEST
 
-    def _serve_aside(self) -> bool:
-        """Do what has become ready; whether there was something."""
+    def _serve_messages(self) -> bool:
+        with self._changed:
+            waiting = list(self._messages)
         seen: set[Hashable] = set()
-        done = []
-        for entry in list(self._aside):
+        served = False
+        for entry in waiting:
             work, job = entry
             if job.key in seen:
                 continue
-            seen.add(job.key)  # the first of a key alone: they keep their order
-            if _is_ready(job):
-                work.settle_with(job.body)
-                done.append(entry)
-        with self._changed:
-            self._aside = [entry for entry in self._aside if entry not in done]
-        return bool(done)
+            if not _is_ready(job):
+                seen.add(job.key)  # those behind it keep their order
+                continue
+            work.settle_with(job.body)
+            served = True
+            with self._changed:
+                self._messages.remove(entry)
+        return served
 
 
 def _is_ready(job: Job) -> bool:

@@ -31,7 +31,8 @@ class Transport(ABC):
 
     #: What ``run`` starts: ``"processes"`` or ``"threads"`` of the calling process.
     ranks_are: ClassVar[str] = "processes"
-    #: ``"many"``: several threads of a rank may call the hooks at once. ``"one"``: one thread only.
+    #: ``"many"``: several threads of a rank may call the hooks at once. ``"one"``: one thread only;
+    #: then a hook that waits calls ``self.progress()`` in its loop.
     thread_rule: ClassVar[str] = "many"
     #: Names of dtypes that the transport reduces itself; others take the derived algorithms.
     native_dtypes: ClassVar[frozenset[str]] = frozenset()
@@ -42,6 +43,10 @@ class Transport(ABC):
     world_size: int
     #: The channel of the messages of this communicator: 0 in a world, other numbers in its groups.
     channel: int = 0
+
+    _channels: int  # how many channels of this transport are taken
+    _kept: messages.KeptMessages  # what probes took in
+    _served_last: int = -1  # by a receive of any rank
 
     # ---- you must write these --------------------------------------------------------------------
 
@@ -104,9 +109,11 @@ class Transport(ABC):
         return derived.all_reduce_many(self, xs, op, deadline)
 
     def do_broadcast(self, x: Tensor, root: int, deadline: Deadline) -> Tensor:
+        """``Communicator.broadcast``. Default: the root sends to everybody."""
         return derived.broadcast(self, x, root, deadline)
 
     def do_reduce(self, x: Tensor, op: str, root: int, deadline: Deadline) -> Tensor | None:
+        """``Communicator.reduce``. Default: the root receives in rank order."""
         return derived.reduce(self, x, op, root, deadline)
 
     def do_all_gather(self, x: Tensor, deadline: Deadline) -> list[Tensor]:
@@ -130,6 +137,7 @@ class Transport(ABC):
         return derived.reduce_scatter_tensor(self, x, op, counts, deadline)
 
     def do_gather(self, x: Tensor, root: int, deadline: Deadline) -> list[Tensor] | None:
+        """``Communicator.gather``. Default: everybody sends to the root."""
         return derived.gather(self, x, root, deadline)
 
     def do_scatter(self, xs: Sequence[Tensor], root: int, deadline: Deadline) -> Tensor:
@@ -137,9 +145,11 @@ class Transport(ABC):
         return derived.scatter(self, xs, root, deadline)
 
     def do_all_to_all(self, xs: Sequence[Tensor], deadline: Deadline) -> list[Tensor]:
+        """``Communicator.all_to_all``. Default: everybody sends to everybody."""
         return derived.all_to_all(self, xs, deadline)
 
     def do_barrier(self, deadline: Deadline) -> None:
+        """``Communicator.barrier``. Default: ceil(log2 n) rounds of messages."""
         derived.barrier(self, deadline)
 
     def do_split(self, color: int | None, key: int, deadline: Deadline) -> Communicator | None:
@@ -159,3 +169,7 @@ class Transport(ABC):
         """The next message with ``tag`` of whichever rank, and its rank. PeerError when nobody is
         left who could send. Default: ``do_probe`` of one rank after the other, with pauses."""
         return messages.recv_any(self, tag, channel, deadline)
+
+    def _take_kept(self, src: int, tag: int, channel: int) -> Tensor | None:
+        """A message that ``do_probe`` took in."""
+        return self._kept.take((src, tag, channel))

@@ -99,6 +99,11 @@ class Work:
 
     # ---- communicators
 
+    @property
+    def failure(self) -> BaseException | None:
+        """``error``, for those who only look: somebody still has to be told it."""
+        return self._error
+
     def succeed(self, result: Any) -> Work:
         self._result = result
         return self._settle()

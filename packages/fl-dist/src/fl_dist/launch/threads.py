@@ -47,8 +47,8 @@ def run(
 
 
 def shared(info: RankInfo, make: Callable[[], T]) -> T:
-    """One object for all ranks of the world ``info.store`` in this process. The first rank makes
-    it, and the last one to come forgets it."""
+    """One object for all ranks of the world ``info.store`` in this process, for ``join`` of
+    communicators whose ranks are threads. The first rank makes it, the last one forgets it."""
     with _lock:
         value, count = _meetings.pop(info.store, None) or (make(), 0)
         if count + 1 < info.world_size:
@@ -70,7 +70,7 @@ def contexts(world_size: int) -> list[contextvars.Context]:
 def in_threads(
     world_size: int,
     body: Callable[[int], Any],
-    failed: Callable[[int, BaseException], None] = lambda rank, error: None,
+    failed: Callable[[int, BaseException], None] | None = None,
 ) -> list[Any]:
     """``[body(0), body(1), ...]``, each in a thread and in one of the ``contexts``.
 
@@ -78,6 +78,7 @@ def in_threads(
     to make the other bodies end. Raises ProgramError when all have ended; interrupted (Ctrl-C), it
     calls ``failed(-1, ...)`` and passes the interrupt on without waiting.
     """
+    tell = failed or (lambda rank, error: None)
     results: list[Any] = [None] * world_size
     errors: dict[int, BaseException] = {}
 
@@ -86,7 +87,7 @@ def in_threads(
             results[rank] = body(rank)
         except BaseException as error:
             errors[rank] = error  # the first entry is the first failure: dicts keep their order
-            failed(rank, error)
+            tell(rank, error)
 
     threads = [
         threading.Thread(target=context.run, args=(thread, rank), name=f"rank {rank}", daemon=True)
@@ -98,7 +99,7 @@ def in_threads(
         for one in threads:
             one.join()
     except BaseException as interrupt:
-        failed(-1, interrupt)
+        tell(-1, interrupt)
         raise
     if errors:
         raise ProgramError(next(iter(errors)), errors, world_size)

@@ -17,14 +17,16 @@ from typing import Any, ClassVar
 import fl_tensor as ft
 from fl_dist import derived, semantics
 from fl_dist.arguments import TAG_LIMIT
-from fl_dist.call import Call
+from fl_dist.call import LIST_OPERATIONS, Call
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, MismatchError
+from fl_dist.queues import Job
+from fl_dist.rank_info import RankInfo
 from fl_dist.testing.compare import difference, digest, handles
-from fl_dist.values import pack_text, unpack_text
-from fl_dist.work import Work
-from fl_tensor import Tensor
+from fl_dist.values import fresh, pack_text, unpack_text
+from fl_dist.work import Work, settled
+from fl_tensor import DType, Tensor
 
 AGREE, GATHER, RESULTS = range(TAG_LIMIT + 64, TAG_LIMIT + 67)
 
@@ -46,6 +48,7 @@ class CheckedCommunicator(Communicator):
         self.inner = inner
         self.timeout = inner.timeout
         self.capabilities = inner.capabilities | {"agreement"}  # type: ignore[misc]
+        self._has_own_start = False  # blocking calls are blocking calls inside
         self._caller = threading.Lock()
 
     @classmethod
@@ -58,13 +61,37 @@ class CheckedCommunicator(Communicator):
     ) -> list[Any]:
         if cls.inner_class is None:
             raise DistError("launch with checked(SomeCommunicator).run")
-        return cls.inner_class.run(world_size, _Wrapped(cls, fn), *args, timeout=timeout)
+        return cls.inner_class.run(world_size, _Wrapped(fn), *args, timeout=timeout)
 
-    def do_send(self, x: Tensor, dst: int, tag: int, deadline: Deadline) -> None:
-        self.inner.do_send(x, dst, tag, deadline)
+    @classmethod
+    def join(cls, info: RankInfo, *, timeout: float | None = None) -> CheckedCommunicator:
+        if cls.inner_class is None:
+            raise DistError("join with checked(SomeCommunicator).join")
+        return cls(cls.inner_class.join(info, timeout=timeout))
 
-    def do_recv(self, src: int, tag: int, deadline: Deadline) -> Tensor:
-        return self.inner.do_recv(src, tag, deadline)
+    def do_close(self, deadline: Deadline) -> None:
+        self.inner.close()
+
+    def abort(self, cause: str) -> None:
+        super().abort(cause)
+        self.inner.abort(cause)
+
+    def buffer(self, shape: Sequence[int], dtype: DType | str = "float32") -> Tensor:
+        return self.inner.buffer(shape, dtype)
+
+    def explain(self, operation: str, x: Tensor) -> str:
+        return self.inner.explain(operation, x)
+
+    def do_send(self, x: Tensor, dst: int, tag: int, channel: int, deadline: Deadline) -> None:
+        self.inner.do_send(x, dst, tag, channel, deadline)
+
+    def do_recv(
+        self, src: int, tag: int, channel: int, deadline: Deadline, like: Tensor | None = None
+    ) -> Tensor:
+        return self.inner.do_recv(src, tag, channel, deadline, like)
+
+    def do_probe(self, src: int, tag: int, channel: int) -> bool:
+        return self.inner.probe(src, tag=tag)
 
     def _issue(self, call: Call, async_op: bool, timeout: float | None) -> Any:
         if not self._caller.acquire(blocking=False):
@@ -77,24 +104,28 @@ class CheckedCommunicator(Communicator):
         finally:
             self._caller.release()
 
-    def start(self, call: Call, deadline: Deadline, inline: bool) -> Work:
-        # Checks communicate, so they run in the order of the operations: queued if asynchronous.
-        inline = inline or call.operation == "send"
-        return self._work_queues.submit(
-            call.queue_key, call.title, lambda: self._perform(call, deadline, inline), inline
-        )
+    def start(self, call: Call, deadline: Deadline) -> Work:
+        # Checks communicate, so they run in the order of the operations.
+        if call.operation == "send":
+            return settled(call.title, lambda: self._perform(call, deadline, True))
+        key = (id(self), call.queue_key)
+        job = Job(key, call.title, lambda: self._perform(call, deadline, True))
+        return self._queues.submit(job)
+
+    def perform(self, call: Call, deadline: Deadline) -> Any:
+        return self._perform(call, deadline, False)
 
     # ---- the checks ------------------------------------------------------------------------------
 
-    def _perform(self, call: Call, deadline: Deadline, inline: bool) -> Any:
+    def _perform(self, call: Call, deadline: Deadline, async_op: bool) -> Any:
+        self.check_usable(deadline)
         before = [digest(x) for x in call.values]
         if not call.number:
-            result = self._forward_call(call, deadline, inline)
+            result = self._forward_call(call, deadline, async_op)
             wrong = "" if (result is None) == (call.operation == "send") else f"gave {result!r}"
         else:
-            derived.agree(self.inner, call.describe(), deadline, AGREE)
-            calls = self._gather_calls(call, deadline)
-            result = self._forward_call(call, deadline, inline)
+            calls = self.inner._on_transport(lambda: self._agreed_calls(call, deadline))
+            result = self._forward_call(call, deadline, async_op)
             if call.operation == "split":
                 return self._check_part(result, calls, deadline)
             wrong = self._compare_with_semantics(call, calls, result)
@@ -106,17 +137,23 @@ class CheckedCommunicator(Communicator):
             raise self._violation(deadline, wrong)
         return result
 
-    def _forward_call(self, call: Call, deadline: Deadline, inline: bool) -> Any:
+    def _forward_call(self, call: Call, deadline: Deadline, async_op: bool) -> Any:
         method = getattr(self.inner, call.operation)
         operands: tuple[Any, ...] = call.values
-        if call.operation in ("all_reduce_many", "reduce_scatter", "all_to_all"):
+        if call.operation in LIST_OPERATIONS:
             operands = (list(call.values),)
+            if call.operation == "scatter" and not call.values:
+                operands = (None,)
         timeout = max(deadline.remaining(), 1e-3) if deadline.explicit else None
         options: dict[str, Any] = {**call.parameters, "timeout": timeout}
+        if "into" in call.options:  # the handle in the call is still needed
+            operands, options["donate"] = (fresh(call.values[0]),), True
+        if "like" in call.options:
+            options["like"] = call.options["like"]
         if call.operation == "split":
             return method(*operands, **options)
-        result = method(*operands, async_op=not inline, **options)
-        if inline:
+        result = method(*operands, async_op=async_op, **options)
+        if not async_op:
             return result
         if not isinstance(result, Work):
             raise self._violation(deadline, f"async_op=True gave {type(result).__name__}, no Work")
@@ -125,18 +162,26 @@ class CheckedCommunicator(Communicator):
             raise self._violation(deadline, "Work changed after wait() returned")
         return value
 
-    def _gather_calls(self, call: Call, deadline: Deadline) -> list[Call]:
-        columns = [derived.all_gather(self.inner, x, deadline, GATHER) for x in call.values]
-        parameters = [call.parameters] * self.world_size
+    def _agreed_calls(self, call: Call, deadline: Deadline) -> list[Call]:
+        """The call of every rank, with its operands. MismatchError unless they agree."""
+        inner, n = self.inner, self.world_size
+        derived.compare_descriptions(inner, call.describe(), deadline, AGREE)
+        parameters = [call.parameters] * n
         if call.operation == "split":
             color, key = call.parameters["color"], call.parameters["key"]
             mine = ft.asarray([-1 if color is None else color, key], dtype=ft.int64)
-            rows = [x.tolist() for x in derived.all_gather(self.inner, mine, deadline, GATHER)]
+            rows = [x.tolist() for x in derived.all_gather(inner, mine, deadline, GATHER)]
             parameters = [{"color": None if c < 0 else c, "key": k} for c, k in rows]
-        return [
-            Call(call.operation, tuple(column[r] for column in columns), parameters[r], call.number)
-            for r in range(self.world_size)
-        ]
+        if call.operation == "scatter":
+            root, values = call.parameters["root"], []
+            for i in range(n):
+                x = call.values[i] if call.values else ft.zeros((0,))
+                values.append(derived.all_gather(inner, x, deadline, GATHER)[root])
+            operands = [tuple(values) if r == root else () for r in range(n)]
+        else:
+            columns = [derived.all_gather(inner, x, deadline, GATHER) for x in call.values]
+            operands = [tuple(column[r] for column in columns) for r in range(n)]
+        return [Call(call.operation, operands[r], parameters[r], call.number) for r in range(n)]
 
     def _compare_with_semantics(self, call: Call, calls: Sequence[Call], result: Any) -> str:
         want = semantics.results(calls)[self.rank]
@@ -164,7 +209,9 @@ class CheckedCommunicator(Communicator):
         mine = pack_text("\0".join([wrong, bits, held]))
         rows = [
             unpack_text(x).split("\0")
-            for x in derived.all_gather(self.inner, mine, deadline, RESULTS)
+            for x in self.inner._on_transport(
+                lambda: derived.all_gather(self.inner, mine, deadline, RESULTS)
+            )
         ]
         found = [f"rank {r}: {row[0]}" for r, row in enumerate(rows) if row[0]]
         if len({row[1] for row in rows}) > 1:
@@ -184,12 +231,11 @@ class CheckedCommunicator(Communicator):
 class _Wrapped:
     """``fn`` on a checked communicator; a class, so that pickle can carry it."""
 
-    def __init__(self, kind: type[CheckedCommunicator], fn: Callable[..., Any]) -> None:
-        self.kind = kind
+    def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
 
     def __call__(self, communicator: Communicator, *args: Any) -> Any:
-        outer = self.kind(communicator)
+        outer = CheckedCommunicator(communicator)
         result = self.fn(outer, *args)
         outer.sync()
         return result
@@ -202,6 +248,7 @@ def checked(kind: type[Communicator]) -> type[CheckedCommunicator]:
         CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
         name = f"checked {kind.name}"
         capabilities = kind.capabilities | {"agreement"}
+        ranks_are = kind.ranks_are
         inner_class = kind
 
     return Checked

@@ -34,7 +34,7 @@ def from_anybody(comm: Communicator) -> list[Any]:
 
 
 def probed(comm: Communicator) -> list[Any]:
-    """What ``probe`` says before and after a message came, and the message that is then received."""
+    """What ``probe`` says before and after messages came, and what is then received."""
     peer = comm.rank ^ 1
     if peer >= comm.world_size:
         comm.barrier()

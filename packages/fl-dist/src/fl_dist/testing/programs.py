@@ -102,37 +102,42 @@ def own_and_derived(comm: Communicator) -> list[tuple[str, Any, Any]]:
     n = comm.world_size
     specs: list[Spec] = [((2, 3), "float32")] + [((i,), "float32") for i in range(1, n)]
     xs = [operand(comm.rank + n * i, spec) for i, spec in enumerate(specs)]
-    x = xs[0]
+    x, last = xs[0], n - 1
+    dealt = xs if comm.rank == 0 else []
     counts = (2, *[0] * (n - 1))
-    dealt = xs if comm.rank == 0 else None
     limit = Deadline(60.0, "[own_and_derived]")
-    derived.barrier(comm, limit)
-    pairs: list[tuple[str, Any, Any]] = [
-        ("all_reduce", comm.all_reduce(x), derived.all_reduce(comm, x, "sum", limit)),
-        (
-            "all_reduce_many",
-            comm.all_reduce_many(xs),
-            derived.all_reduce_many(comm, xs, "sum", limit),
-        ),
-        ("broadcast", comm.broadcast(x, n - 1), derived.broadcast(comm, x, n - 1, limit)),
-        ("reduce", comm.reduce(x, "max", n - 1), derived.reduce(comm, x, "max", n - 1, limit)),
-        ("all_gather", comm.all_gather(x), derived.all_gather(comm, x, limit)),
-        ("reduce_scatter", comm.reduce_scatter(xs), derived.reduce_scatter(comm, xs, "sum", limit)),
-        ("all_to_all", comm.all_to_all(xs), derived.all_to_all(comm, xs, limit)),
-        (
-            "all_gather_tensor",
-            comm.all_gather_tensor(x),
-            derived.all_gather_tensor(comm, x, (2,) * n, limit),
-        ),
-        (
-            "reduce_scatter_tensor",
-            comm.reduce_scatter_tensor(x, counts=counts),
-            derived.reduce_scatter_tensor(comm, x, "sum", counts, limit),
-        ),
-        ("gather", comm.gather(x, n - 1), derived.gather(comm, x, n - 1, limit)),
-        ("scatter", comm.scatter(dealt, 0), derived.scatter(comm, dealt or (), 0, limit)),
-    ]
-    return [(name, plain_result(own), plain_result(other)) for name, own, other in pairs]
+
+    def by_messages() -> dict[str, Any]:
+        derived.barrier(comm, limit)
+        return {
+            "all_reduce": derived.all_reduce(comm, x, "sum", limit),
+            "all_reduce_many": derived.all_reduce_many(comm, xs, "sum", limit),
+            "broadcast": derived.broadcast(comm, x, last, limit),
+            "reduce": derived.reduce(comm, x, "max", last, limit),
+            "all_gather": derived.all_gather(comm, x, limit),
+            "all_gather_tensor": derived.all_gather_tensor(comm, x, (2,) * n, limit),
+            "reduce_scatter": derived.reduce_scatter(comm, xs, "sum", limit),
+            "reduce_scatter_tensor": derived.reduce_scatter_tensor(comm, x, "sum", counts, limit),
+            "gather": derived.gather(comm, x, last, limit),
+            "scatter": derived.scatter(comm, dealt, 0, limit),
+            "all_to_all": derived.all_to_all(comm, xs, limit),
+        }
+
+    own = {
+        "all_reduce": comm.all_reduce(x),
+        "all_reduce_many": comm.all_reduce_many(xs),
+        "broadcast": comm.broadcast(x, last),
+        "reduce": comm.reduce(x, "max", last),
+        "all_gather": comm.all_gather(x),
+        "all_gather_tensor": comm.all_gather_tensor(x),
+        "reduce_scatter": comm.reduce_scatter(xs),
+        "reduce_scatter_tensor": comm.reduce_scatter_tensor(x, counts=counts),
+        "gather": comm.gather(x, last),
+        "scatter": comm.scatter(dealt or None, 0),
+        "all_to_all": comm.all_to_all(xs),
+    }
+    other = comm._on_transport(by_messages)
+    return [(name, plain_result(own[name]), plain_result(other[name])) for name in own]
 
 
 def uneven(comm: Communicator, async_op: bool) -> list[Any]:
