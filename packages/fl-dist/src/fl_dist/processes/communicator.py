@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import math
-import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import fl_tensor as ft
@@ -17,43 +14,18 @@ from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError
 from fl_dist.host_arrays import HostArray, empty, flat, storage, tensor
-from fl_dist.processes import arena, fence, ring
+from fl_dist.processes import ring
 from fl_dist.processes.arena import Arena
-from fl_dist.processes.connections import connect, share_descriptor
-from fl_dist.processes.sockets import Message, Sockets
+from fl_dist.processes.sockets import Message
+from fl_dist.processes.world import World, join
 from fl_dist.rank_info import RankInfo
 from fl_dist.values import fresh
 from fl_tensor import DType, Tensor
 
 __all__ = ["ProcessesCommunicator"]
 
-#: Tags behind those of the derived collectives: ring.PARTIAL, ring.RESULT; the arena of a group.
-RING, RESERVED = 0xFF00, 0xFF02
-
-
-@dataclass
-class World:
-    """What the world and its groups share on one rank.
-
-    neighbours  the ranks of this host
-    memory      file descriptor of the memory that they share; None without
-    channels    numbers given to groups
-    """
-
-    rank: int
-    neighbours: Sequence[int]
-    size: int
-    sockets: Sockets
-    memory: int | None
-    channels: int = 1
-
-    def end(self) -> None:
-        """Say goodbye, and let go of the memory."""
-        atexit.unregister(self.sockets.leave)
-        self.sockets.leave()
-        if self.memory is not None:
-            os.close(self.memory)
-            self.memory = None
+#: Tag of ring.PARTIAL, and behind it of ring.RESULT: above those of the derived collectives.
+RING = 0xFF00
 
 
 class ProcessesCommunicator(Communicator):
@@ -89,22 +61,7 @@ class ProcessesCommunicator(Communicator):
         ``info`` is needed until all have met. See ``Communicator.join``."""
         where = f"[join] rank {info.rank} of {info.world_size}"
         deadline = Deadline(timeout, where, default=cls.timeout)
-        if info.world_size == 1:
-            return cls(World(0, [0], 1, Sockets(0, {}), None), [0])
-        streams, cards = connect(info, deadline)
-        hosts = [card.host for card in cards]
-        neighbours = [r for r, host in enumerate(hosts) if host == hosts[info.rank]]
-        memory = None
-        try:
-            if len(neighbours) > 1 and fence.available:
-                memory = share_descriptor(arena.create, streams, neighbours, info.rank)
-        except OSError as error:
-            for stream in streams.values():
-                stream.close()
-            raise DistError(f"{where}: no shared memory: {error}") from error
-        world = World(info.rank, neighbours, info.world_size, Sockets(info.rank, streams), memory)
-        atexit.register(world.sockets.leave)
-        communicator = cls(world, range(info.world_size))
+        communicator = cls(join(info, deadline), range(info.world_size))
         try:
             communicator._open_arena(deadline)
         except BaseException as error:
@@ -119,7 +76,7 @@ class ProcessesCommunicator(Communicator):
 
     def abort(self, cause: str) -> None:
         super().abort(cause)
-        self._world.sockets.abort(cause)
+        self._world.abort(cause)
 
     def do_split(
         self, color: int | None, key: int, deadline: Deadline
@@ -144,36 +101,7 @@ class ProcessesCommunicator(Communicator):
         return part
 
     def _open_arena(self, deadline: Deadline) -> None:
-        """Map the arena of these ranks, if they are on one host. Its place in the shared file is
-        told by the channel and the lowest rank, which no other group has both."""
-        world, fd = self._world, self._world.memory
-        if fd is None or self.world_size < 2 or not set(self._ranks) <= set(world.neighbours):
-            return
-        first = min(self._ranks)
-        number = self.channel * world.size + first if self.channel else 0
-        offset = number * arena.size(len(world.neighbours))
-        if world.rank == first:
-            self._reserve(fd, offset, deadline)
-        else:
-            _, verdict = world.sockets.receive([first], RESERVED, self.channel, deadline)
-            if verdict.text:
-                raise DistError(f"{deadline.where}: {verdict.text}")
-        may_spin = len(world.neighbours) <= _cores()
-        self._arena = Arena(fd, offset, self.rank, self.world_size, self._look, may_spin)
-
-    def _reserve(self, fd: int, offset: int, deadline: Deadline) -> None:
-        """Allocate the memory of the arena, and tell the others whether that was possible."""
-        failure = ""
-        try:
-            arena.reserve(fd, offset, self.world_size)
-        except DistError as error:
-            failure = str(error)
-        nothing = empty(0, storage(ft.uint8))
-        for other in self._ranks:
-            if other != self._world.rank:
-                self._world.sockets.send(other, RESERVED, self.channel, failure, nothing, deadline)
-        if failure:
-            raise DistError(f"{deadline.where}: {failure}")
+        self._arena = self._world.open_arena(self._ranks, self.channel, self._look, deadline)
 
     def _close_arena(self) -> None:
         if self._arena is not None:
@@ -352,10 +280,3 @@ def _packed(xs: Sequence[Tensor], dtype: DType) -> HostArray:
         packed[start : start + x.size] = flat(x)
         start += x.size
     return packed
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

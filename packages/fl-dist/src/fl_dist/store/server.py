@@ -17,8 +17,9 @@ from fl_dist.store.store import KEY_LIMIT, VALUE_LIMIT
 
 LOG = logging.getLogger("fl_dist.store")
 
-#: Connections that have proved the token, those that have not, and bytes of all keys and values.
-MEMBERS, STRANGERS, TABLE_LIMIT = 8192, 64, 256 << 20
+#: Connections that have proved the token, those that have not (the rest waits until one of them
+#: does or is dropped), and bytes of all keys and values.
+MEMBERS, STRANGERS, TABLE_LIMIT = 8192, 256, 256 << 20
 
 
 class Connection:
@@ -48,7 +49,7 @@ class Server:
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._admitting = False
         self._selector.register(self._woken, selectors.EVENT_READ, None)
         self._thread = threading.Thread(target=self._serve, name="fl_dist.store", daemon=True)
         self._thread.start()
@@ -62,10 +63,11 @@ class Server:
 
     def _serve(self) -> None:
         while True:
+            self._admit()
             for key, events in self._selector.select(self._patience()):
                 if key.data is None:
                     return self._end()
-                if key.data == self._accept:
+                if key.data is self._listener:
                     self._accept()
                 elif key.data in self._connections:
                     self._attend(key.data, events)
@@ -95,6 +97,17 @@ class Server:
 
     # ---- connections -----------------------------------------------------------------------------
 
+    def _admit(self) -> None:
+        """Accept while there are not too many strangers; otherwise leave the others in the queue
+        of the listening socket."""
+        strangers = sum(not c.member for c in self._connections)
+        if self._admitting != (strangers < STRANGERS):
+            self._admitting = not self._admitting
+            if self._admitting:
+                self._selector.register(self._listener, selectors.EVENT_READ, self._listener)
+            else:
+                self._selector.unregister(self._listener)
+
     def _accept(self) -> None:
         try:
             accepted, peer = self._listener.accept()
@@ -104,9 +117,7 @@ class Server:
             return
         accepted.setblocking(False)
         connection = Connection(accepted, f"{peer[0]}:{peer[1]}")
-        members = sum(c.member for c in self._connections)
-        strangers = len(self._connections) - members
-        if members >= MEMBERS or strangers >= STRANGERS:
+        if len(self._connections) >= MEMBERS + STRANGERS:
             LOG.warning("refused %s: too many connections", connection.peer)
             accepted.close()
             return

@@ -126,35 +126,39 @@ class TCPStore(Store):
         end, nap = time.monotonic() + timeout, 0.01
         while True:
             left = end - time.monotonic()
+            why = "it said nothing"
             try:
                 connection = socket.create_connection(self._address, max(0.1, min(left, 10.0)))
-                break
+                try:
+                    if self._shake_hands(connection):
+                        return connection
+                    connection.close()
+                except BaseException:
+                    connection.close()
+                    raise
             except socket.gaierror as error:
                 raise StoreError(f"[store] {self.url}: unknown host ({error.strerror})") from error
+            except (DistTimeoutError, StoreError):
+                raise
             except OSError as error:
-                if left <= 0:
-                    raise DistTimeoutError(
-                        f"[store] gave up after {timeout:g} s: nobody serves {self.url} "
-                        f"({error}); rank 0 has not started, or a firewall is between"
-                    ) from None
+                why = str(error)
+            if left <= 0:
+                raise DistTimeoutError(
+                    f"[store] gave up after {timeout:g} s: nobody serves {self.url} ({why}); rank "
+                    "0 has not started, or a firewall is between"
+                )
             time.sleep(min(nap, max(0.0, left)))
             nap = min(2 * nap, 0.5)
-        try:
-            self._shake_hands(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
-    def _shake_hands(self, connection: socket.socket) -> None:
+    def _shake_hands(self, connection: socket.socket) -> bool:
+        """Prove the token to the server, and have it prove it; False where it says nothing yet
+        (many others are before us) or leaves in between."""
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(wire.HANDSHAKE)
         try:
             greeting = wire.read(connection, wire.HELLO.size)
-        except (OSError, ConnectionError) as error:
-            raise StoreError(
-                f"[store] {self.url} answers, but not as a store: it said nothing ({error})"
-            ) from None
+        except (TimeoutError, ConnectionError):
+            return False
         magic, theirs = wire.HELLO.unpack(greeting)
         if magic != wire.MAGIC:
             raise StoreError(
@@ -169,6 +173,7 @@ class TCPStore(Store):
             raise StoreError(f"[store] {self.url} refused this process: {content.decode()}")
         if not hmac.compare_digest(content, wire.proof(self._token, b"server", *parts)):
             raise StoreError(f"[store] {self.url} does not know the token of this job")
+        return True
 
 
 def start(url: str, host: str, port: int, token: str, generation: int) -> Server | None:
