@@ -171,6 +171,60 @@ def test_parameters_out_of_use_on_some_ranks_count_as_zeros(stage):
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
+def test_passes_that_reach_different_parameters_add_up(stage):
+    def passes(model):
+        for scale in (1.0, 3.0):
+            x = model[0](ft.full((1, 2), scale))
+            ft.sum(x).backward()
+        ft.sum(model(ft.ones((1, 2)))).backward()
+
+    def one(comm):
+        model = nn.Sequential(*(nn.Linear(2, 2, generator=ft.Generator(i)) for i in range(2)))
+        sharded = parallel.Sharded(comm, model, nn.SGD(model.parameters(), lr=1.0), stage)
+        passes(model)
+        sharded.clip_grad_norm_(1e9)  # what comes after it is not counted twice
+        ft.sum(model(ft.ones((1, 2)))).backward()
+        sharded.step()
+        return values(sharded.state_dict())
+
+    model = nn.Sequential(*(nn.Linear(2, 2, generator=ft.Generator(i)) for i in range(2)))
+    optimizer = nn.SGD(model.parameters(), lr=1.0)
+    passes(model)
+    ft.sum(model(ft.ones((1, 2)))).backward()
+    optimizer.step()
+    for found in dist.threads.run(2, one):
+        close(found, values(model.state_dict()))
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_loss_scaler_skips_on_all_ranks(stage):
+    def train(comm):
+        model = nn.Linear(3, 2, generator=ft.Generator(0))
+        sharded = parallel.Sharded(comm, model, nn.SGD(model.parameters(), lr=0.1), stage)
+        scaler = nn.DynamicLossScaler(64.0, communicator=comm)
+        made = []
+        for bad in (False, True, False):
+            sharded.zero_grad()
+            x = ft.ones((1, 3)) * (float("inf") if bad and comm.rank == 1 else 1.0)
+            scaler.scale(ft.sum(model(x))).backward()
+            sharded.reduce_gradients()
+            made.append(scaler.unscale(sharded.optimizer))
+            if made[-1]:
+                sharded.step()
+        return made, scaler.factor, values(sharded.state_dict())
+
+    model = nn.Linear(3, 2, generator=ft.Generator(0))
+    optimizer = nn.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        ft.sum(model(ft.ones((1, 3)))).backward()
+        optimizer.step()
+    for made, _, found in dist.threads.run(2, train):
+        assert made == [True, False, True]
+        close(found, values(model.state_dict()))
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
 def test_half_precision_keeps_master_weights(stage):
     def train(comm):
         ft.seed(0)
@@ -250,6 +304,25 @@ def test_between_calls_parameters_have_no_values():
         assert one[0] == pytest.approx(Net().eval()(ft.zeros((1, 5))).tolist()[0], abs=1e-6)
 
 
+def test_a_parameter_used_past_its_unit_is_explained():
+    class Past(nn.Module):
+        def __init__(self):
+            self.inner = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return ft.linear(x, self.inner.weight)
+
+    def use(comm):
+        model = Past()
+        parallel.Sharded(comm, model, nn.Adam(model.parameters()), 3)
+        model(ft.ones((1, 2)))
+
+    with pytest.raises(dist.ProgramError) as error:
+        dist.threads.run(2, use)
+    assert isinstance(error.value.__cause__, ModuleError)
+    assert "Past computes with a parameter of another unit" in str(error.value)
+
+
 def test_a_failed_call_leaves_units_ready():
     def fail(comm):
         model = Net().eval()
@@ -313,6 +386,13 @@ def test_arguments_that_do_not_fit_are_refused():
         lambda comm: made(comm, optimizer=nn.LAMB(other.parameters()))
     )
     assert "has made steps already" in refusal(stepped)
+
+    def twice(comm):
+        model = nn.Linear(4, 4)
+        made(comm, model=model, optimizer=nn.Adam(model.parameters()), stage=3)
+        made(comm, model=model, optimizer=nn.Adam(model.parameters()), stage=3)
+
+    assert "shard a model once" in refusal(twice)
     frozen = nn.Linear(2, 2).freeze()
     assert "no parameter of the optimizer learns" in refusal(
         lambda comm: made(comm, model=frozen, optimizer=nn.Adam(frozen.parameters()))

@@ -104,6 +104,8 @@ class Pipeline(Checked):
                 _backward(output, self._links.receive_gradients(output))
             if not self.is_first:
                 self._links.send_gradients(given)
+            # What is put off would hold the activations.
+            ft.eval(*[p.grad.tensor for p in self.model.parameters() if p.grad is not None])
 
         count = len(sizes)
         early = count if self.schedule == "gpipe" else self.comm.world_size - self.comm.rank - 1

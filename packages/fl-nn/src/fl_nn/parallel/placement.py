@@ -33,6 +33,11 @@ def group_numbers(model: Module, optimizer: Optimizer) -> dict[int, int]:
             f"[Sharded] this {name} has made steps already: give a new one, and load its state "
             "with load_optimizer_state_dict"
         )
+    if not all(parameter.backend.has_values for parameter in model.parameters()):
+        raise ModuleError(
+            f"[Sharded] parameters of this {type(model).__name__} have no values: shard a model "
+            "once, and build it on a backend that computes"
+        )
     known = {id(parameter) for parameter in model.parameters()}
     strange = sum(id(parameter) not in known for parameter in optimizer.parameters)
     if strange:
@@ -75,8 +80,9 @@ def unit_parameters(
     groups: Mapping[int, int],
     units: Sequence[Module] | None,
 ) -> list[tuple[str, Module, list[FlatParameter]]]:
-    """(name, module, flat parameters) of every unit that holds parameters. By default the modules
-    directly below the model are units; what none of them holds belongs to the model itself."""
+    """(name, module, flat parameters) of the model and of every unit that holds parameters. By
+    default the modules directly below the model are units; what none of them holds belongs to the
+    model itself."""
     chosen = [child for _, child in model.named_children()] if units is None else list(units)
     names = {id(module): name for name, module in model.named_modules()}
     for unit in chosen:
@@ -93,7 +99,7 @@ def unit_parameters(
         kinds: dict[object, Named] = {}
         for name, parameter in held[id(module)]:
             kinds.setdefault(_kind(parameter, groups), []).append((name, parameter))
-        if kinds:
+        if kinds or module is model:
             flats = [_flat(comm, named) for named in kinds.values()]
             made.append((names[id(module)], module, flats))
     return made

@@ -21,7 +21,7 @@ from fl_nn.parallel.clip import clip_shares
 from fl_nn.parallel.flat_optimizer import FlatOptimizer
 from fl_nn.parallel.flat_parameter import FlatParameter
 from fl_nn.parallel.sharded_parameter import ShardedParameter, assembled
-from fl_nn.parallel.units import Unit, dense
+from fl_nn.parallel.units import Unit, add, dense
 from fl_nn.parallel.whole_state import load_whole_state
 from fl_nn.parameter import Parameter
 from fl_nn.state_dict import deduplicated
@@ -51,7 +51,8 @@ class Sharded(Checked):
     they compute. Parameters that the optimizer does not have stay as they are at stages 1 and 2.
 
     Freeze parameters, choose dtype and backend before. A parameter without a gradient counts as one
-    with zeros. Raises ModuleError for an optimizer or units that do not fit.
+    with zeros. For a `DynamicLossScaler`, call `reduce_gradients` before `unscale(optimizer)`.
+    Raises ModuleError for an optimizer or units that do not fit.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class Sharded(Checked):
             return
         if self.stage == 1:
             for flat in self.flats:
+                flat.share.zero_grad()
                 flat.reduce(_gradients(flat))
         if self.stage == 2 and (self._next or any(self._pending) or not self._rounds):
             self._finish_round()
@@ -153,7 +155,7 @@ class Sharded(Checked):
         self.reduce_gradients()
         shares = [
             (flat.share, first.comm if isinstance(first, ShardedParameter) else None)
-            for flat in self.flats
+            for flat in self._state.flats
             if flat.trained
             for first in flat.parameters[:1]
         ]
@@ -173,7 +175,8 @@ class Sharded(Checked):
                 return
             grad = parameter.grad
             assert grad is not None
-            self._pending[number][index], parameter.grad = dense(grad), None
+            add(self._pending[number], index, dense(grad))
+            parameter.grad = None
             # In the order of the buckets, which is the same on all ranks.
             while len(self._pending[self._next]) == len(self.flats[self._next].parameters):
                 self._start_next()

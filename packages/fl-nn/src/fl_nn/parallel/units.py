@@ -13,6 +13,7 @@ from typing import Any
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_autograd import extend
+from fl_nn.errors import ModuleError
 from fl_nn.files.lazy import Loadable, load_tensor
 from fl_nn.module import Module
 from fl_nn.parallel.flat_parameter import FlatParameter
@@ -80,6 +81,15 @@ class Unit:
                 result = self._compute(*inputs, **options)
             ft.eval(*_arrays(result))  # what is put off would hold the parameters
             return result
+        except (ft.BackendError, AttributeError) as error:
+            # Operations of a Variable and a Tensor of two backends end in an AttributeError.
+            if "null" not in str(error).lower():
+                raise
+            raise ModuleError(
+                f"[Sharded] {self.name or type(self.module).__name__} computes with a parameter of "
+                "another unit, which has no values now: call the module that holds it, or choose "
+                "units=[...] such that one holds both"
+            ) from error
         finally:
             self._drop()
 
@@ -107,7 +117,7 @@ class _Gradients:
     def hook(self, number: int, index: int) -> Callable[[ag.Variable], ag.Variable]:
         def arrived(gradient: ag.Variable) -> ag.Variable:
             pending, flat = self.pending[number], self.unit.flats[number]
-            pending[index] = dense(gradient)
+            add(pending, index, dense(gradient))
             if len(pending) == len(flat.parameters):
                 self.pending[number] = {}
                 self.unit.reduce(flat, pending)
@@ -182,6 +192,12 @@ class _Promise:
             self.gathered.adapter(*self.places[i]) if i in self.places else value
             for i, value in enumerate(self.kept)
         )
+
+
+def add(gradients: dict[int, ft.Tensor], index: int, gradient: ft.Tensor) -> None:
+    """Add a gradient to the one that is there."""
+    before = gradients.get(index)
+    gradients[index] = gradient if before is None else before + gradient
 
 
 def dense(gradient: ag.Variable) -> ft.Tensor:
