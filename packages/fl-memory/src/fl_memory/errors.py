@@ -58,20 +58,39 @@ class TraceError(FlError, ValueError):
     """A trace of memory events is damaged, or its rows contradict one another."""
 
 
+_ADVICE = (
+    "free tensors, use smaller batches, recompute instead of saving for the backward pass, or "
+    "raise the limit"
+)
+
+
 class OutOfMemoryError(FlError, MemoryError):
     """Device memory or an explicit limit is exhausted.
 
-    The attributes carry the figures of the message; None where nobody knows. A manager fills in
-    what its device memory cannot know.
-
-    * ``requested``, ``device``: the request; ``capacity``: bytes that the device has; ``limit``:
-      bytes that an explicit limit allows;
-    * ``live_bytes``, ``cached_bytes``, ``largest_free_chunk``: as in ``Stats``;
-    * ``holders``: what holds most live bytes, as (what, bytes, number of blocks). What: the
-      operation and module, such as "matmul in encoder.0", of blocks whose allocation an active
-      ``observe`` has seen, else the tag;
-    * ``hint``: what to try.
+    The attributes are the figures of the message; None where nobody knows. A device memory gives
+    the request, and the limit that refused it. A manager adds the rest.
     """
+
+    #: Bytes that were asked for.
+    requested: int
+    #: "cpu", "cuda:0".
+    device: str
+    #: As ``Stats.live_bytes``.
+    live_bytes: int | None
+    #: As ``Stats.cached_bytes``.
+    cached_bytes: int | None
+    #: As ``Stats.largest_free_chunk``.
+    largest_free_chunk: int | None
+    #: Bytes that the device has.
+    capacity: int | None
+    #: Bytes that an explicit limit allows.
+    limit: int | None
+    #: What holds most live bytes, at most three, as (what, bytes, number of blocks). What: the
+    #: operation and module, such as "matmul in encoder.0", of blocks whose allocation an active
+    #: ``observe`` has seen, else the tag.
+    holders: tuple[tuple[object, int, int], ...]
+    #: What to try.
+    hint: str
 
     def __init__(
         self,
@@ -84,9 +103,9 @@ class OutOfMemoryError(FlError, MemoryError):
         capacity: int | None = None,
         limit: int | None = None,
         holders: tuple[tuple[object, int, int], ...] = (),
-        hint: str = "free tensors, use smaller batches, recompute instead of saving for the "
-        "backward pass, or raise the limit",
+        hint: str = "",
     ) -> None:
+        """hint: "" for the usual advice."""
         self.requested = requested
         self.device = device
         self.live_bytes = live_bytes
@@ -95,7 +114,7 @@ class OutOfMemoryError(FlError, MemoryError):
         self.capacity = capacity
         self.limit = limit
         self.holders = holders
-        self.hint = hint
+        self.hint = hint or _ADVICE
         super().__init__(requested, device)
 
     def __str__(self) -> str:

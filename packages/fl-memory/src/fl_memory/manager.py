@@ -105,7 +105,7 @@ class DeviceMemory(ABC):
 
 
 class MemoryManager(ABC):
-    """Who gets which memory. Safe to use from any thread at any moment."""
+    """Decides which block gets which memory. Safe to use from any thread at any moment."""
 
     CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
 
@@ -192,22 +192,22 @@ class MemoryManager(ABC):
         )
 
     def touch(self, block: Block) -> None:  # noqa: B027 - nobody has to
-        """Hear that ``block`` will be read or written next; by default do nothing."""
+        """``block`` will be read or written next. Does nothing by default."""
 
     def pin(self, block: Block) -> None:  # noqa: B027 - nobody has to
         """Keep the bytes of ``block`` resident in the memory of the device until ``unpin``, which
-        is called as often; by default do nothing. Page-locked host memory is something else: see
+        is called as often. Does nothing by default. Page-locked host memory is something else: see
         ``DeviceMemory.pinned_host_memory``."""
 
     def unpin(self, block: Block) -> None:  # noqa: B027 - nobody has to
-        """Take back one ``pin``."""
+        """Take back one ``pin``. Does nothing by default."""
 
     def record_stream(self, block: Block, stream: Hashable) -> None:  # noqa: B027 - nobody has to
-        """Hear that ``stream``, too, works on ``block``. When the block is freed, its memory
-        serves no other request before that work is done. By default do nothing."""
+        """``stream``, too, works on ``block``: when the block is freed, its memory serves no
+        other request before that work is done. Does nothing by default."""
 
     def mark(self, name: str, number: int = 0) -> None:  # noqa: B027 - nobody has to
-        """Hear that the program reached a point, such as ("step", 12); by default do nothing.
+        """The program has reached a point, such as ("step", 12). Does nothing by default.
 
         Programs call ``fl_memory.mark``. A manager that plans learns here where a step ends, and
         observers are told an event of kind "mark".

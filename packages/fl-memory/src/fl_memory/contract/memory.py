@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,18 @@ from fl_memory.contract import manifest, signature_text
 from fl_memory.contract.cards import meanings, whole
 from fl_memory.contract.series import Contract
 from fl_memory.device import DEVICES, device_memory, register_device
+from fl_memory.errors import (
+    AllocationError,
+    BlockError,
+    DeviceError,
+    DoubleFreeError,
+    OutOfMemoryError,
+    UseAfterFreeError,
+    WrongManagerError,
+)
 from fl_memory.events import Event
 from fl_memory.forks import free_after_fork
-from fl_memory.manager import HOST, SMALL_BYTES, DeviceMemory, MemoryManager
+from fl_memory.manager import ADVICE, HOST, SMALL_BYTES, DeviceMemory, MemoryManager
 from fl_memory.selection import REGISTRY, available, current, get, limit, mark, use
 from fl_memory.stats import Stats
 from fl_memory.tags import TAGS, current_tag, tagged
@@ -32,8 +42,19 @@ CLASSES = {
     Stats: Stats.FIELDS,
     Event: Event.__slots__,
     Cause: Cause._fields,
+    OutOfMemoryError: tuple(OutOfMemoryError.__annotations__),
 }
-#: Members that only devices with streams use. They may change until they have run on one.
+#: What the members raise, beside OutOfMemoryError.
+ERRORS = (
+    AllocationError,
+    BlockError,
+    DeviceError,
+    DoubleFreeError,
+    UseAfterFreeError,
+    WrongManagerError,
+)
+#: Members for devices with streams, or without page faults. They may change until they have run
+#: on one.
 PROVISIONAL = (
     "Block.pinned",
     "Block.stream",
@@ -75,11 +96,17 @@ def contract_manifest() -> dict[str, Any]:
         event_kinds=list(Event.KINDS),
         tags=list(TAGS),
         small_bytes=SMALL_BYTES,
-        functions={
-            function.__name__: {"kind": "function", "signature": signature_text(function)}
-            for function in FUNCTIONS
-        },
+        advice=list(ADVICE),
+        errors={e.__name__: ", ".join(base.__name__ for base in e.__bases__) for e in ERRORS},
+        functions={function.__name__: _function(function) for function in FUNCTIONS},
     )
+
+
+def _function(function: Callable[..., object]) -> dict[str, str]:
+    text = signature_text(function)
+    if isinstance(function, type):  # what its constructor returns says nothing
+        return {"kind": "context manager", "signature": text.removesuffix(" -> None")}
+    return {"kind": "function", "signature": text}
 
 
 PINNED = Contract(
@@ -88,8 +115,8 @@ PINNED = Contract(
     build=contract_manifest,
     descriptions=lambda: {
         "": (
-            "Provisional members, and the arguments `stream`, are used by devices with streams "
-            "only. They may change in a minor version until they have run on such a device."
+            "Provisional members, and the arguments `stream`, are for devices with streams, or "
+            "without page faults. They may change in a minor version until they have run on one."
         ),
         **meanings(CLASSES),
         **{f"functions.{f.__name__}": whole(f.__doc__) for f in FUNCTIONS},
