@@ -14,14 +14,13 @@ A plan that was made from a recorded program (``Plan.of``) serves it from its fi
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from fl_memory.account import Account
-from fl_memory.accounting import AccountingManager
 from fl_memory.errors import OutOfMemoryError
 from fl_memory.manager import SMALL_BYTES, DeviceMemory
 from fl_memory.managers.pool import Chunk, Pool
+from fl_memory.managers.pooled import PooledAccount, PooledManager
 from fl_memory.planning import Lifetime, pack
 
 __all__ = ["Plan", "PlannedManager", "Request"]
@@ -146,6 +145,24 @@ class Slab:
         del self._begins[place], self._ends[place]
 
 
+class SidePool(Pool):
+    """What stays (weights) must not hold back a large buffer that the slab makes superfluous. So an
+    empty buffer is divided only for a request of at least half of it."""
+
+    def __init__(self) -> None:
+        super().__init__(min_split_remainder=ROUNDING, quick=False)
+
+    def _best(self, size: int) -> Chunk | None:
+        place = bisect_left(self._free_by_size, (size, 0))
+        if place < len(self._free_by_size):
+            found, address = self._free_by_size[place]
+            chunk = self._free_by_address[address]
+            is_empty = chunk.before is None and chunk.after is None
+            if found > BUFFER and found > 2 * size and is_empty:
+                return None
+        return super()._best(size)
+
+
 class _Entry:
     """A request of the current round, or of the one before."""
 
@@ -158,25 +175,25 @@ class _Entry:
         self.round = number
 
 
-class PlannedAccount(Account):
+class PlannedAccount(PooledAccount):
     """One device: the slab, the pools beside it, and what was asked for in the last two rounds."""
 
     __slots__ = ("before", "clock", "lengths", "now", "pools", "round", "slab")
 
     def __init__(self, memory: DeviceMemory) -> None:
         super().__init__(memory)
-        self.pools: dict[Hashable, Pool] = {}
+        self.pools: dict[Hashable, SidePool] = {}
         self.slab: Slab | None = None
         self.round = 0
         self.clock = 0
         self.now: list[_Entry] = []
         self.before: list[_Entry] = []
 
-    def largest_free_chunk(self) -> int:
-        return max((pool.largest_free_chunk() for pool in self.pools.values()), default=0)
+    def all_pools(self) -> Iterator[Pool]:
+        yield from self.pools.values()
 
 
-class PlannedManager(AccountingManager[PlannedAccount]):
+class PlannedManager(PooledManager[PlannedAccount]):
     """Serve repeated steps from one slab. ``plan``: of the whole program, made beforehand."""
 
     CONTRACT = (1, 0)
@@ -215,11 +232,11 @@ class PlannedManager(AccountingManager[PlannedAccount]):
             return address, size, (None, entry)
         pool = account.pools.get(stream)
         if pool is None:
-            pool = account.pools[stream] = Pool(min_split_remainder=ROUNDING, quick=False)
+            pool = account.pools[stream] = SidePool()
+        account.requested_bytes += size
         chunk = pool.take(size)
         if chunk is None:
-            buffer = max(size, BUFFER)
-            chunk = pool.add(*self.device_allocate(account, buffer, ROUNDING, least=size), size)
+            chunk = self.add_buffer(account, pool, max(size, BUFFER), ROUNDING, size)
         account.now.append(entry)
         return chunk.address, chunk.size, (chunk, entry)
 
@@ -241,7 +258,7 @@ class PlannedManager(AccountingManager[PlannedAccount]):
             place.pool.give(place)
 
     def trim(self, account: PlannedAccount) -> int:
-        released = self._trim_pools(account)
+        released = super().trim(account)
         slab = account.slab
         if slab is not None and slab.is_empty:
             account.slab = None
@@ -270,7 +287,7 @@ class PlannedManager(AccountingManager[PlannedAccount]):
             is_right = not slab.misses
             slab.restart()
             if is_right:
-                self._trim_pools(account)
+                super().trim(account)
                 return
         if _is_repeated(*rounds):
             self._plan_rounds(account, rounds[0])
@@ -290,14 +307,6 @@ class PlannedManager(AccountingManager[PlannedAccount]):
         except OutOfMemoryError:
             return  # the pools may still do: they need no single piece of this size
         account.slab = Slab(plan, address)
-
-    def _trim_pools(self, account: PlannedAccount) -> int:
-        released = 0
-        for pool in account.pools.values():
-            for address, size in pool.remove_empty_buffers():
-                self.device_free(account, address, size)
-                released += size
-        return released
 
 
 def _key(nbytes: int, alignment: int, stream: Hashable) -> Key:
