@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from fl_memory import Account, Block, Event, FlError, OutOfMemoryError, Stats, event_queue
+from fl_memory import (
+    Account,
+    Block,
+    DeviceMemory,
+    Event,
+    FlError,
+    OutOfMemoryError,
+    Stats,
+    event_queue,
+)
 from fl_memory.events import block_event
 from fl_memory.host import HostMemory
 from fl_memory.managers.caching import CachingAccount, CachingManager
@@ -68,6 +77,10 @@ class LeaksAtItsEnd(CachingManager):
 
 class NeverTrims(CachingManager):
     """Holds on to its cache while the device is exhausted."""
+
+    def open(self, memory: DeviceMemory) -> CachingAccount:
+        self.held_buffer = 0
+        return super().open(memory)
 
     def trim(self, account: CachingAccount) -> int:
         return 0

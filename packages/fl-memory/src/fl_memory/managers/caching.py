@@ -3,8 +3,9 @@
 Sizes are rounded to 512 bytes. Requests up to 1 MiB are cut from buffers of up to 2 MiB (small
 pool), requests below 10 MiB from buffers of up to 20 MiB, which grow with the program. Larger ones
 get buffers of their own size rounded up to 2 MiB (large pool). Both pools search best fit, split
-what is too large and coalesce neighbours (``managers/pool.py``). Each stream of each device has
-pools of its own, so that memory returns to the stream whose work used it last.
+what is too large and coalesce neighbours (``managers/pool.py``). Empty buffers go back before new
+ones are taken (``managers/pooled.py``). Each stream of each device has pools of its own, so that
+memory returns to the stream whose work used it last.
 """
 
 from __future__ import annotations
