@@ -31,6 +31,7 @@ from cases import settle
 from cases.lengths import NextToken
 from fl_memory import traces
 from fl_memory.managers.caching import CachingManager
+from fl_memory.managers.planned import PlannedManager
 from models import MODELS
 
 LENGTHS = ("lstm", "transformer")
@@ -121,9 +122,30 @@ def rows_of(name: str, backend: str, trace: traces.Trace) -> list[dict[str, Any]
             "internal": row.replay.internal,
             "external": row.replay.external,
             "native": row.replay.device_allocs,
+            **({"last step": last_step(trace)} if row.manager == "planned" else {}),
         }
         for row in found
     ]
+
+
+def last_step(trace: traces.Trace) -> float:
+    """Peak reserved / peak live of `planned` in the last step, which follows a plan."""
+    marks = [row for row, (kind,) in enumerate(trace.rows("kind")) if traces.KINDS[kind] == "mark"]
+    begin, memory, made = marks[-1], traces.AddressMemory(device=trace.device), []
+    live = reserved = 0
+
+    def make(memory: mem.DeviceMemory) -> mem.MemoryManager:
+        made.append(PlannedManager(memory))
+        return made[0]
+
+    def each(row: int, block: mem.Block | None) -> None:
+        nonlocal live, reserved
+        if row >= begin:
+            live = max(live, made[0].stats().live_bytes)
+            reserved = max(reserved, memory.reserved_bytes)
+
+    traces.replay(trace, make, memory, hints=False, each=each)
+    return reserved / live
 
 
 def tables(rows: list[dict[str, Any]]) -> str:
@@ -145,6 +167,7 @@ def tables(rows: list[dict[str, Any]]) -> str:
         ("fits (over)", order, _needed),
         ("internal / external, %", order, _lost),
         ("waste, %", limits, waste),
+        ("last step", ["planned"], _last),
     ):
         header = [title, *(f"{model} {backend}" for model, backend in columns)]
         lines = [header, ["---", *["--:"] * len(columns)]]
@@ -158,6 +181,10 @@ def tables(rows: list[dict[str, Any]]) -> str:
 def _needed(row: dict[str, Any]) -> str:
     fits = row["fits"]
     return f"{fits if isinstance(fits, str) else format(fits, '.3f')} ({row['over']:.2f})"
+
+
+def _last(row: dict[str, Any]) -> str:
+    return f"{row['last step']:.3f}"
 
 
 def _lost(row: dict[str, Any]) -> str:

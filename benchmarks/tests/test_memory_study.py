@@ -14,7 +14,7 @@ def test_tables_have_a_line_for_each_manager_and_a_column_for_each_trace():
     trace.append("reserve_hint", nbytes=1000)
     trace.facts["steps"] = "4"
     rows = [*rows_of("lstm", "numpy", trace), *rows_of("lstm", "jit", trace)]
-    fits, shares, waste = tables(rows).split("\n\n")
+    fits, shares, waste, last = tables(rows).split("\n\n")
     first, _, *lines = fits.splitlines()
     assert first == "| fits (over) | lstm numpy | lstm jit |"
     names = [line.split(" | ")[0].removeprefix("| ") for line in lines]
@@ -22,6 +22,7 @@ def test_tables_have_a_line_for_each_manager_and_a_column_for_each_trace():
     assert lines[0] == "| system | 1.000 (1.00) | 1.000 (1.00) |"
     assert shares.splitlines()[2] == "| system | 0.0 / 0.0 | 0.0 / 0.0 |"
     assert all(line.endswith("| +0 | +0 |") for line in waste.splitlines()[2:])  # no large chunks
+    assert last.splitlines()[2].startswith("| planned | ")
 
 
 def test_batches_of_random_length_repeat_and_differ():

@@ -78,6 +78,10 @@ class LeaksAtItsEnd(CachingManager):
 class NeverTrims(CachingManager):
     """Holds on to its cache while the device is exhausted."""
 
+    def open_account(self, memory: DeviceMemory) -> CachingAccount:
+        self.held_buffer = 0
+        return super().open_account(memory)
+
     def trim(self, account: CachingAccount) -> int:
         return 0
 

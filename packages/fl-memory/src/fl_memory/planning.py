@@ -65,15 +65,20 @@ def _size(x: Lifetime) -> tuple[int, int]:
 
 
 def _area(x: Lifetime) -> tuple[int, int]:
+    return x.nbytes * _duration(x), -x.begin
+
+
+def _size_class(x: Lifetime) -> tuple[int, int]:
+    # Among sizes up to the next power of two the longest first.
+    return x.nbytes.bit_length(), _duration(x)
+
+
+def _duration(x: Lifetime) -> int:
     # A lifetime that wraps counts as long: its place is contested at both ends of the round.
-    return x.nbytes * (x.end - x.begin if x.end >= x.begin else 1 << 40), -x.begin
+    return x.end - x.begin if x.end >= x.begin else 1 << 40
 
 
-def _duration(x: Lifetime) -> tuple[int, int]:
-    return (x.end - x.begin if x.end >= x.begin else 1 << 40), x.nbytes
-
-
-_ORDERS: tuple[Callable[[Lifetime], tuple[int, int]], ...] = (_size, _area, _duration)
+_ORDERS: tuple[Callable[[Lifetime], tuple[int, int]], ...] = (_size_class, _size, _area)
 
 
 def _events(lifetimes: Sequence[Lifetime]) -> Iterator[tuple[int, bool]]:

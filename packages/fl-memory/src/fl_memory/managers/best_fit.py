@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fl_memory.account import Account
-from fl_memory.accounting import AccountingManager
 from fl_memory.manager import DeviceMemory
 from fl_memory.managers.pool import Chunk, Pool, buffer_size
+from fl_memory.managers.pooled import PooledAccount, PooledManager
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
 __all__ = ["BestFitManager"]
 
 ROUNDING = 64
 
 
-class BestFitAccount(Account):
+class BestFitAccount(PooledAccount):
     """One device: a pool per stream."""
 
     __slots__ = ("pools",)
@@ -31,11 +30,11 @@ class BestFitAccount(Account):
         super().__init__(memory)
         self.pools: dict[Hashable, Pool] = {}
 
-    def largest_free_chunk(self) -> int:
-        return max((pool.largest_free_chunk() for pool in self.pools.values()), default=0)
+    def all_pools(self) -> Iterator[Pool]:
+        yield from self.pools.values()
 
 
-class BestFitManager(AccountingManager[BestFitAccount]):
+class BestFitManager(PooledManager[BestFitAccount]):
     """Best fit with coalescing in one pool per stream."""
 
     CONTRACT = (1, 0)
@@ -53,10 +52,11 @@ class BestFitManager(AccountingManager[BestFitAccount]):
         pool = account.pools.get(stream)
         if pool is None:
             pool = account.pools[stream] = Pool(min_split_remainder=ROUNDING, quick=False)
+        account.requested_bytes += size
         chunk = pool.take(size)
         if chunk is None:
             buffer = buffer_size(size, account.reserved_bytes)
-            chunk = pool.add(*self.device_allocate(account, buffer, ROUNDING, min_bytes=size), size)
+            chunk = self.add_buffer(account, pool, buffer, ROUNDING, size)
         return chunk.address, chunk.size, chunk
 
     def free_chunk(
@@ -66,11 +66,3 @@ class BestFitManager(AccountingManager[BestFitAccount]):
             self.device_free(account, address, capacity)
         else:
             handle.pool.give(handle)
-
-    def trim(self, account: BestFitAccount) -> int:
-        released = 0
-        for pool in account.pools.values():
-            for address, size in pool.remove_empty_buffers():
-                self.device_free(account, address, size)
-                released += size
-        return released

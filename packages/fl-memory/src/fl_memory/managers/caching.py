@@ -3,22 +3,22 @@
 Sizes are rounded to 512 bytes. Requests up to 1 MiB are cut from buffers of up to 2 MiB (small
 pool), requests below 10 MiB from buffers of up to 20 MiB, which grow with the program. Larger ones
 get buffers of their own size rounded up to 2 MiB (large pool). Both pools search best fit, split
-what is too large and coalesce neighbours (``managers/pool.py``). Each stream of each device has
-pools of its own, so that memory returns to the stream whose work used it last.
+what is too large and coalesce neighbours (``managers/pool.py``). Empty buffers go back before new
+ones are taken (``managers/pooled.py``). Each stream of each device has pools of its own, so that
+memory returns to the stream whose work used it last.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fl_memory.account import Account
-from fl_memory.accounting import AccountingManager
 from fl_memory.manager import SMALL_BYTES, DeviceMemory
 from fl_memory.managers.limits import LimitedPool, Limits, RecyclingRule, SplitRule
 from fl_memory.managers.pool import MAX_BUFFER, MIB, Chunk, Pool, buffer_size
+from fl_memory.managers.pooled import PooledAccount, PooledManager
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
 __all__ = ["CachingManager"]
 
@@ -38,7 +38,7 @@ class StreamPools:
         self.large = LimitedPool(min_split_remainder=SMALL_REQUEST, limits=limits)
 
 
-class CachingAccount(Account):
+class CachingAccount(PooledAccount):
     """One device: two pools per stream."""
 
     __slots__ = ("pools_by_stream",)
@@ -47,12 +47,13 @@ class CachingAccount(Account):
         super().__init__(memory)
         self.pools_by_stream: dict[Hashable, StreamPools] = {None: StreamPools(limits)}
 
-    def largest_free_chunk(self) -> int:
-        pools = [p for s in self.pools_by_stream.values() for p in (s.small, s.large)]
-        return max(pool.largest_free_chunk() for pool in pools)
+    def all_pools(self) -> Iterator[Pool]:
+        for pools in self.pools_by_stream.values():
+            yield pools.small
+            yield pools.large
 
 
-class CachingManager(AccountingManager[CachingAccount]):
+class CachingManager(PooledManager[CachingAccount]):
     """Best fit with splitting and coalescing over small and large pools.
 
     split_limit      bytes from which chunks are kept whole; None: FL_MEM_SPLIT_SIZE_MB, else none
@@ -77,6 +78,7 @@ class CachingManager(AccountingManager[CachingAccount]):
         small_bytes: int = SMALL_BYTES,
     ) -> None:
         self.limits = Limits(split_limit, split_rule, recycling_limit, recycling_rule)
+        self.held_buffer = self.limits.held_chunk
         super().__init__(*memories, small_bytes=small_bytes)
 
     def open_account(self, memory: DeviceMemory) -> CachingAccount:
@@ -104,14 +106,14 @@ class CachingManager(AccountingManager[CachingAccount]):
         else:
             pool = pools.large
             most = MAX_BUFFER
+        account.requested_bytes += size
         found = pool.take(size)
         if found is None:
             if size < MEDIUM_REQUEST:
                 buffer = buffer_size(size, account.reserved_bytes, most)
             else:
                 buffer = (size + LARGE_ROUNDING - 1) & -LARGE_ROUNDING
-            address, got = self.device_allocate(account, buffer, ROUNDING, min_bytes=size)
-            found = pool.add(address, got, size)
+            found = self.add_buffer(account, pool, buffer, ROUNDING, size)
         return found.address, found.size, found
 
     def free_chunk(
@@ -135,12 +137,3 @@ class CachingManager(AccountingManager[CachingAccount]):
         pool = account.pools_by_stream.setdefault(stream, StreamPools(self.limits)).large
         pool.give(pool.add(address, got, got))
         return got
-
-    def trim(self, account: CachingAccount) -> int:
-        released = 0
-        for pools in account.pools_by_stream.values():
-            for pool in (pools.small, pools.large):
-                for address, size in pool.remove_empty_buffers():
-                    self.device_free(account, address, size)
-                    released += size
-        return released

@@ -1,7 +1,8 @@
 """``planned``: the requests of a step are packed once, and served from one slab from then on.
 
-Training steps ask for the same sizes in the same order. ``mark("step", n)`` separates them. After
-two equal steps ``planning.pack`` gives each request its offset in a slab. The k-th request of a
+Training steps ask for the same sizes in the same order. ``mark("step", n)`` separates them; in a
+program without such marks ``managers/repetition.py`` finds where its requests repeat. After two
+equal steps ``planning.pack`` gives each request its offset in a slab. The k-th request of a
 size then gets the k-th offset that was planned for that size.
 
 A wrong plan costs memory, never data: an offset is lent only while no lent block overlaps it.
@@ -14,136 +15,38 @@ A plan that was made from a recorded program (``Plan.of``) serves it from its fi
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Hashable, Iterator, Sequence
 
-from fl_memory.account import Account
-from fl_memory.accounting import AccountingManager
 from fl_memory.errors import OutOfMemoryError
 from fl_memory.manager import SMALL_BYTES, DeviceMemory
+from fl_memory.managers.plan import ROUNDING, Key, Plan, Request, Slab, key_of
 from fl_memory.managers.pool import Chunk, Pool
-from fl_memory.planning import Lifetime, pack
+from fl_memory.managers.pooled import PooledAccount, PooledManager
+from fl_memory.managers.repetition import MOST_REQUESTS, Repetition
 
 __all__ = ["Plan", "PlannedManager", "Request"]
 
-ROUNDING = 64
 #: Of the pools beside the slab. Small ones: a block that stays holds back its whole buffer, while
 #: the blocks that shared it move to the slab.
 BUFFER = 2 << 20
-#: Of the slab. A page: so that a device that wants pages (pinned memory, files) need not round.
-SLAB_ALIGNMENT = 4096
-
-#: (bytes after rounding, alignment, stream): requests with equal keys are interchangeable.
-Key: TypeAlias = tuple[int, int, Hashable]
 
 
-class Request(NamedTuple):
-    """One allocation of a program. ``begin`` and ``end`` are moments of any clock that counts up;
-    ``end`` is None for a block that stays. ``end < begin``: freed in the next round."""
+class SidePool(Pool):
+    """Beside the slab. What stays (weights) must not hold back a large buffer that the slab makes
+    superfluous: an empty one is lent only to requests of at least four fifths of it."""
 
-    nbytes: int
-    alignment: int
-    stream: Hashable
-    begin: int
-    end: int | None
+    def __init__(self) -> None:
+        super().__init__(min_split_remainder=ROUNDING, quick=False)
 
-    @property
-    def key(self) -> Key:
-        return _key(self.nbytes, self.alignment, self.stream)
-
-
-class Plan:
-    """The offsets of a round of requests.
-
-    offsets     by key; the k-th entry is for the k-th request of that key, None for a block that
-                stays
-    height      bytes of the slab
-    alignment   of the slab
-    repeats     whether ``mark("step", n)`` starts it again; else it is of a whole program
-    """
-
-    __slots__ = ("alignment", "height", "offsets", "repeats")
-
-    def __init__(
-        self,
-        offsets: dict[Key, list[int | None]],
-        height: int,
-        alignment: int = SLAB_ALIGNMENT,
-        repeats: bool = True,
-    ) -> None:
-        self.offsets = offsets
-        self.height = height
-        self.alignment = alignment
-        self.repeats = repeats
-
-    @classmethod
-    def of(cls, requests: Iterable[Request], *, until: int | None = None) -> Plan:
-        """The plan of one step, or, with the moment ``until`` at which it ends, of a whole program.
-        Only then blocks that stay have offsets, too."""
-        keys: list[Key] = []
-        lifetimes: list[Lifetime | None] = []
-        for request in requests:
-            size, alignment, _ = key = request.key
-            keys.append(key)
-            end = until if request.end is None else request.end
-            lifetimes.append(None if end is None else Lifetime(request.begin, end, size, alignment))
-        planned = [x for x in lifetimes if x is not None]
-        packing = pack(planned)
-        places = iter(packing.offsets)
-        offsets: dict[Key, list[int | None]] = {}
-        for key, lifetime in zip(keys, lifetimes, strict=True):
-            offsets.setdefault(key, []).append(None if lifetime is None else next(places))
-        alignment = max([SLAB_ALIGNMENT, *(x.alignment for x in planned)])
-        return cls(offsets, packing.height, alignment, repeats=until is None)
-
-
-class Slab:
-    """Device memory that a plan divides: which parts of it are lent."""
-
-    def __init__(self, plan: Plan, address: int) -> None:
-        self.plan = plan
-        self.address = address
-        self._begins: list[int] = []  # of lent parts, sorted
-        self._ends: list[int] = []
-        self.restart()
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._begins
-
-    def restart(self) -> None:
-        """A round begins: the first request of each key gets the first offset again."""
-        self._next = dict.fromkeys(self.plan.offsets, 0)
-        self.misses = 0  # requests that could not have their offset
-
-    def take(self, key: Key) -> int | None:
-        """The planned offset, if there is one for this request and nothing overlaps it."""
-        turn = self._next.get(key)
-        if turn is None:
-            self.misses += 1
-            return None
-        offsets = self.plan.offsets[key]
-        if turn == len(offsets):
-            self.misses += 1
-            return None
-        self._next[key] = turn + 1
-        begin = offsets[turn]
-        if begin is None:
-            return None
-        end = begin + key[0]
-        place = bisect_left(self._begins, begin)
-        before_is_free = place == 0 or self._ends[place - 1] <= begin
-        after_is_free = place == len(self._begins) or self._begins[place] >= end
-        if not (before_is_free and after_is_free):
-            self.misses += 1
-            return None
-        self._begins.insert(place, begin)
-        self._ends.insert(place, end)
-        return begin
-
-    def give(self, offset: int) -> None:
-        place = bisect_left(self._begins, offset)
-        del self._begins[place], self._ends[place]
+    def _best(self, size: int) -> Chunk | None:
+        place = bisect_left(self._free_by_size, (size, 0))
+        if place < len(self._free_by_size):
+            found, address = self._free_by_size[place]
+            chunk = self._free_by_address[address]
+            is_empty = chunk.before is None and chunk.after is None
+            if is_empty and found > BUFFER and 4 * found > 5 * size:
+                return None
+        return super()._best(size)
 
 
 class _Entry:
@@ -158,25 +61,28 @@ class _Entry:
         self.round = number
 
 
-class PlannedAccount(Account):
+class PlannedAccount(PooledAccount):
     """One device: the slab, the pools beside it, and what was asked for in the last two rounds."""
 
-    __slots__ = ("before", "clock", "lengths", "now", "pools", "round", "slab")
+    __slots__ = ("before", "clock", "now", "pools", "repetition", "round", "round_ended", "slab")
 
     def __init__(self, memory: DeviceMemory) -> None:
         super().__init__(memory)
-        self.pools: dict[Hashable, Pool] = {}
+        self.pools: dict[Hashable, SidePool] = {}
         self.slab: Slab | None = None
         self.round = 0
         self.clock = 0
         self.now: list[_Entry] = []
         self.before: list[_Entry] = []
+        #: Finds the steps of a program that does not mark them.
+        self.repetition: Repetition | None = Repetition()
+        self.round_ended = False
 
-    def largest_free_chunk(self) -> int:
-        return max((pool.largest_free_chunk() for pool in self.pools.values()), default=0)
+    def all_pools(self) -> Iterator[Pool]:
+        yield from self.pools.values()
 
 
-class PlannedManager(AccountingManager[PlannedAccount]):
+class PlannedManager(PooledManager[PlannedAccount]):
     """Serve repeated steps from one slab. ``plan``: of the whole program, made beforehand."""
 
     CONTRACT = (1, 0)
@@ -197,30 +103,33 @@ class PlannedManager(AccountingManager[PlannedAccount]):
     def allocate_chunk(
         self, account: PlannedAccount, nbytes: int, alignment: int, stream: Hashable, tag: object
     ) -> tuple[int, int, tuple[Slab | Chunk | None, _Entry]]:
-        key = _key(nbytes, alignment, stream)
+        key = key_of(nbytes, alignment, stream)
         if self.plan is not None and account.slab is None:
             self._take_slab(account, self.plan)
+        if account.round_ended:
+            account.round_ended = False
+            self._begin_step(account)
         account.clock += 1
         entry = _Entry(key, account.clock, account.round)
         slab = account.slab
         if slab is not None:
             offset = slab.take(key)
             if offset is not None:
-                account.now.append(entry)
+                self._record(account, entry)
                 return slab.address + offset, key[0], (slab, entry)
         size = key[0]
         if key[1] > ROUNDING:
             address, size = self.device_allocate(account, size, key[1])
-            account.now.append(entry)
+            self._record(account, entry)
             return address, size, (None, entry)
         pool = account.pools.get(stream)
         if pool is None:
-            pool = account.pools[stream] = Pool(min_split_remainder=ROUNDING, quick=False)
+            pool = account.pools[stream] = SidePool()
+        account.requested_bytes += size
         chunk = pool.take(size)
         if chunk is None:
-            buffer = max(size, BUFFER)
-            chunk = pool.add(*self.device_allocate(account, buffer, ROUNDING, min_bytes=size), size)
-        account.now.append(entry)
+            chunk = self.add_buffer(account, pool, max(size, BUFFER), ROUNDING, size)
+        self._record(account, entry)
         return chunk.address, chunk.size, (chunk, entry)
 
     def free_chunk(
@@ -235,13 +144,15 @@ class PlannedManager(AccountingManager[PlannedAccount]):
         entry.end = account.round, account.clock
         if isinstance(place, Slab):
             place.give(address - place.address)
+            if place is not account.slab and place.is_empty:
+                self.device_free(account, place.address, place.plan.height)
         elif place is None:
             self.device_free(account, address, capacity)
         else:
             place.pool.give(place)
 
     def trim(self, account: PlannedAccount) -> int:
-        released = self._trim_pools(account)
+        released = super().trim(account)
         slab = account.slab
         if slab is not None and slab.is_empty:
             account.slab = None
@@ -255,6 +166,7 @@ class PlannedManager(AccountingManager[PlannedAccount]):
         if name == "step":
             with self.locked() as accounts:
                 for account in list(accounts.values()):
+                    account.repetition, account.round_ended = None, False
                     self._begin_step(account)
 
     def _begin_step(self, account: PlannedAccount) -> None:
@@ -270,17 +182,31 @@ class PlannedManager(AccountingManager[PlannedAccount]):
             is_right = not slab.misses
             slab.restart()
             if is_right:
-                self._trim_pools(account)
+                super().trim(account)
                 return
         if _is_repeated(*rounds):
             self._plan_rounds(account, rounds[0])
 
     # ------------------------------------------------------------------ inside
 
+    def _record(self, account: PlannedAccount, entry: _Entry) -> None:
+        if self.plan is not None:
+            return
+        account.now.append(entry)
+        if account.repetition is not None:
+            account.round_ended = account.repetition.add(entry.key, account.used_bytes)
+            if len(account.now) > MOST_REQUESTS:
+                account.now.clear()  # it does not repeat
+
     def _plan_rounds(self, account: PlannedAccount, entries: Sequence[_Entry]) -> None:
         plan = Plan.of([_request(entry) for entry in entries])
-        if not plan.height or (account.slab is not None and not account.slab.is_empty):
-            return  # the next round finds the slab empty, or plans again
+        slab = account.slab
+        if not plan.height:
+            return
+        if slab is not None and not slab.is_empty:
+            if 2 * slab.plan.height > plan.height:
+                return  # the next round finds the slab empty, or plans again
+            account.slab = None  # it goes back with its last block
         self.trim(account)
         self._take_slab(account, plan)
 
@@ -290,18 +216,6 @@ class PlannedManager(AccountingManager[PlannedAccount]):
         except OutOfMemoryError:
             return  # the pools may still do: they need no single piece of this size
         account.slab = Slab(plan, address)
-
-    def _trim_pools(self, account: PlannedAccount) -> int:
-        released = 0
-        for pool in account.pools.values():
-            for address, size in pool.remove_empty_buffers():
-                self.device_free(account, address, size)
-                released += size
-        return released
-
-
-def _key(nbytes: int, alignment: int, stream: Hashable) -> Key:
-    return (nbytes + ROUNDING - 1) & -ROUNDING or ROUNDING, max(alignment, ROUNDING), stream
 
 
 def _is_repeated(before: Sequence[_Entry], now: Sequence[_Entry]) -> bool:

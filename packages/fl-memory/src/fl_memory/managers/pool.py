@@ -21,7 +21,7 @@ MAX_BUFFER = 20 * MIB
 BUFFER_ROUNDING = 64 << 10
 #: A new buffer takes this share of the memory that is held already. The last buffer may stay nearly
 #: empty: in a small program it must be small.
-BUFFER_SHARE = 16
+BUFFER_SHARE = 32
 
 
 def buffer_size(size: int, reserved_bytes: int, most: int = MAX_BUFFER) -> int:
@@ -95,17 +95,19 @@ class Pool:
             for chunk in waiting:
                 self._merge(chunk)
 
-    def remove_empty_buffers(self) -> list[tuple[int, int]]:
-        """Remove the buffers that are one free chunk from the pool; their (address, size)."""
+    def empty_buffers(self) -> list[tuple[int, int]]:
+        """The buffers that are one free chunk, after all free chunks have merged; their
+        (address, size)."""
         self.merge_bins()
-        empty = [
+        return [
             (chunk.address, chunk.size)
             for chunk in self._free_by_address.values()
             if chunk.before is None and chunk.after is None
         ]
-        for address, _ in empty:
-            self._remove_free(self._free_by_address[address])
-        return empty
+
+    def remove_buffer(self, address: int) -> None:
+        """Remove an empty buffer from the pool."""
+        self._remove_free(self._free_by_address[address])
 
     def largest_free_chunk(self) -> int:
         """Bytes of the largest chunk that is free; 0 if there is none. Nothing is merged."""
