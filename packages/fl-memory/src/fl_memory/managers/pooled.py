@@ -62,7 +62,7 @@ class PooledManager(AccountingManager[AnyPooledAccount]):
         """A new buffer of ``nbytes``, or of ``size`` if the device refuses; the chunk of ``size``
         bytes at its beginning. Raises OutOfMemoryError."""
         self._trim_for(account, nbytes, size)
-        address, got = self.device_allocate(account, nbytes, alignment, least=size)
+        address, got = self.device_allocate(account, nbytes, alignment, min_bytes=size)
         return pool.add(address, got, size)
 
     def trim(self, account: AnyPooledAccount) -> int:
