@@ -46,7 +46,7 @@ def test_what_goes_back_is_bounded_by_what_was_requested(name: str) -> None:
     rng = random.Random(0)
     manager = manager_on(name, traces.AddressMemory())
     freed = []
-    manager.on_event(lambda e: freed.append(e.nbytes) if e.kind == "native_free" else None)
+    manager.on_event(lambda e: freed.append(e.nbytes) if e.kind == "device_free" else None)
     live: deque[mem.Block] = deque()
     requested = 0
     for _ in range(3000):
