@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import pickle
+import threading
 import time
 
 import pytest
@@ -13,6 +14,7 @@ import fl_tensor as ft
 from fl_dist import derived
 from fl_dist.call import Call
 from fl_dist.group import Group
+from fl_dist.work import Work
 
 
 class Plain(dist.ThreadsCommunicator):
@@ -290,6 +292,19 @@ def test_a_callback_runs_in_the_context_of_then():
         seen.clear()
         kind.run(2, program)
         assert sorted(seen) == ["rank 0", "rank 1"]
+
+
+def test_waiting_for_any_leaves_no_trace_at_the_others():
+    late = Work("late")
+    for i in range(5):
+        assert dist.wait_any([late, Work("soon").succeed(i)], timeout=5.0) == 1
+    with pytest.raises(dist.DistTimeoutError, match="none of 1 works has ended after 0.01 s"):
+        dist.wait_any([late], timeout=0.01)
+    assert late._callbacks == []
+    timer = threading.Timer(0.05, late.fail, args=(ValueError("no"),))
+    timer.start()
+    assert dist.wait_any([Work("never"), late]) == 1
+    timer.join()
 
 
 def test_what_a_donated_tensor_is_good_for():
