@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import pickle
+import threading
 import time
 
 import pytest
@@ -13,6 +14,7 @@ import fl_tensor as ft
 from fl_dist import derived
 from fl_dist.call import Call
 from fl_dist.group import Group
+from fl_dist.work import Work
 
 
 class Plain(dist.ThreadsCommunicator):
@@ -292,6 +294,19 @@ def test_a_callback_runs_in_the_context_of_then():
         assert sorted(seen) == ["rank 0", "rank 1"]
 
 
+def test_waiting_for_any_leaves_no_trace_at_the_others():
+    late = Work("late")
+    for i in range(5):
+        assert dist.wait_any([late, Work("soon").succeed(i)], timeout=5.0) == 1
+    with pytest.raises(dist.DistTimeoutError, match="none of 1 works has ended after 0.01 s"):
+        dist.wait_any([late], timeout=0.01)
+    assert late._callbacks == []
+    timer = threading.Timer(0.05, late.fail, args=(ValueError("no"),))
+    timer.start()
+    assert dist.wait_any([Work("never"), late]) == 1
+    timer.join()
+
+
 def test_what_a_donated_tensor_is_good_for():
     x = ft.ones((2,))
     dist.local().all_reduce(x, donate=True)
@@ -300,6 +315,22 @@ def test_what_a_donated_tensor_is_good_for():
             use()
     with pytest.raises(dist.DistError, match="donated"):
         dist.local().all_reduce(x)
+
+
+def test_a_refused_call_leaves_the_tensor_that_it_was_given():
+    x = ft.ones((2,))
+    for wrong in (dict(op="median"), dict(timeout=0)):
+        with pytest.raises(ValueError):
+            dist.local().all_reduce(x, donate=True, **wrong)
+    assert x.tolist() == [1.0, 1.0]
+
+
+def test_even_counts_differ_by_at_most_one():
+    assert dist.even_counts(7, 3) == (3, 2, 2) and dist.even_counts(2, 4) == (1, 1, 0, 0)
+    assert sum(dist.even_counts(3 << 31, 7)) == 3 << 31
+    for wrong in ((-1, 2), (3, 0), (True, 2), (3, "2")):
+        with pytest.raises(ValueError, match="even_counts"):
+            dist.even_counts(*wrong)
 
 
 def test_a_transport_that_divides_one_tensor_serves_the_lists_too():

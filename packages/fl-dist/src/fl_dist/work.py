@@ -128,6 +128,12 @@ class Work:
                 return
         callback()
 
+    def off_end(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` no more when this Work ends."""
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
     def _settle(self) -> Work:
         with self._lock:
             callbacks, self._callbacks = self._callbacks, []
@@ -154,8 +160,17 @@ def wait_any(works: Sequence[Work], timeout: float | None = None) -> int:
     if not works or not all(isinstance(work, Work) for work in works):
         raise ArgumentError("[wait_any] expected a list of at least one Work")
     ended = threading.Event()
+    try:
+        for work in works:
+            work.on_end(ended.set)
+        return _first_done(works, ended, timeout)
+    finally:
+        for work in works:
+            work.off_end(ended.set)
+
+
+def _first_done(works: Sequence[Work], ended: threading.Event, timeout: float | None) -> int:
     limit = None if timeout is None else time.monotonic() + timeout
-    listening = False
     pause = _SHORTEST
     while True:
         for i, work in enumerate(works):
@@ -164,9 +179,5 @@ def wait_any(works: Sequence[Work], timeout: float | None = None) -> int:
         left = None if limit is None else limit - time.monotonic()
         if left is not None and left <= 0:
             raise DistTimeoutError(f"none of {len(works)} works has ended after {timeout:g} s")
-        if not listening:
-            listening = True
-            for work in works:
-                work.on_end(ended.set)
         ended.wait(pause if left is None else min(pause, left))
         pause = min(2 * pause, _LONGEST)
