@@ -72,7 +72,12 @@ def tensor(array: HostArray, shape: tuple[int, ...], dtype: DType, like: Tensor 
         if kind is None:
             return ft.frombytes(memoryview(array.view(np.uint8)), shape, dtype, device, backend)
         array = array.view(kind)
-    return ft.from_dlpack(array.reshape(shape), backend, device)
+    array = array.reshape(shape)
+    if like is not None:  # as ft.from_dlpack does, without looking at its arguments
+        adapter = like.backend.from_dlpack(array, like.device)
+        if adapter is not None:
+            return Tensor(adapter, like.backend)
+    return ft.from_dlpack(array, backend, device)
 
 
 @functools.lru_cache(maxsize=1)

@@ -34,7 +34,7 @@ from fl_tensor import DType
 __all__ = ["Arena", "create", "size"]
 
 CHUNK = 1 << 19  # bytes of a slot
-SMALL = 1 << 15  # bytes up to which every rank reduces everything: one meeting instead of two
+SMALL = 1 << 17  # bytes of all ranks up to which each reduces everything: one meeting, not two
 LINE = 64  # bytes of a rank's counters: a cache line
 WORD = 8
 QUICK_LOOKS = 200  # about 10 microseconds
@@ -156,7 +156,7 @@ class Arena:
         self, x: HostArray, out: HostArray, op: str, dtype: DType, deadline: Deadline
     ) -> None:
         """The reduction in rank order into ``out``, which may be ``x`` itself."""
-        if x.nbytes <= SMALL:
+        if x.nbytes * self.ranks <= SMALL:
             slots = self._next_slots(x)
             slots[self.place] = x
             self.meet(deadline)
