@@ -1,4 +1,4 @@
-"""What the author of a communicator writes: three methods, and the hooks that may be overridden.
+"""The side of a communicator that authors write: three methods, and hooks to override.
 
 Every hook has a default that needs ``do_send`` and ``do_recv`` alone (``fl_dist.derived``). A
 transport overrides what it does better. Arguments have been checked and ranks have been found to
