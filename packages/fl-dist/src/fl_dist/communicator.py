@@ -37,7 +37,6 @@ from typing import Any, ClassVar, TypeAlias
 import fl_tensor as ft
 from fl_dist import arguments, messages
 from fl_dist.call import Call
-from fl_dist.donation import donate as give_up
 from fl_dist.errors import ArgumentError
 from fl_dist.executor import Executor
 from fl_dist.queues import Job
@@ -96,10 +95,7 @@ class Communicator(Executor):
         """
         x = arguments.tensor("all_reduce", x)
         op = arguments.reducible("all_reduce", op, x)
-        options = {}
-        if donate:
-            x = give_up(x, f"all_reduce #{self._count + 1}")
-            options["into"] = x
+        options = {"into": x} if donate else None
         return self._collective("all_reduce", (x,), async_op, timeout, {"op": op}, options)
 
     def all_reduce_many(

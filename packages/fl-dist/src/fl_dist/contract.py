@@ -35,7 +35,14 @@ CAPABILITIES = {
 #: The classes of the contract, and which of their data fields belong to it.
 CLASSES: dict[type, tuple[str, ...]] = {
     Communicator: ("CONTRACT", "name"),
-    Transport: ("ranks_are", "thread_rule", "native_dtypes", "native_devices", "channel"),
+    Transport: (
+        "ranks_are",
+        "own_launcher",
+        "thread_rule",
+        "native_dtypes",
+        "native_devices",
+        "channel",
+    ),
     Executor: ("capabilities", "timeout", "check_consistency"),
     Call: ("operation", "values", "parameters", "number", "options"),
     Work: (),

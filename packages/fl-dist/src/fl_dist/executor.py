@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fl_dist import derived, messages
 from fl_dist.call import LIST_OPERATIONS, Call
 from fl_dist.deadline import Deadline
+from fl_dist.donation import donate
 from fl_dist.errors import DistError, DistTimeoutError, PeerError, one_line
 from fl_dist.flight_recorder import Entry, FlightRecorder
 from fl_dist.messages import KeptMessages
@@ -186,6 +187,9 @@ class Executor(Transport):
     def _issue(self, call: Call, async_op: bool, timeout: float | None) -> Any:
         deadline = Deadline(timeout, f"[{call.title}] {self.__position()}", default=self.timeout)
         self._count = call.number or self._count
+        if "into" in call.options:
+            given = call.options["into"] = donate(call.values[0], call.title)
+            call.values = (given,)
         if self.world_size > 1:
             computed(call.values)
         entry = self.flight_recorder.begin(call)

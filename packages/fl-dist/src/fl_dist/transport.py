@@ -31,6 +31,8 @@ class Transport(ABC):
 
     #: What ``run`` starts: ``"processes"`` or ``"threads"`` of the calling process.
     ranks_are: ClassVar[str] = "processes"
+    #: Whether only a launcher of its own, such as mpiexec, can start its ranks.
+    own_launcher: ClassVar[bool] = False
     #: ``"many"``: several threads of a rank may call the hooks at once. ``"one"``: one thread only;
     #: then a hook that waits calls ``self.progress()`` in its loop.
     thread_rule: ClassVar[str] = "many"
