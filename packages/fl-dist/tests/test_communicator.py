@@ -302,6 +302,22 @@ def test_what_a_donated_tensor_is_good_for():
         dist.local().all_reduce(x)
 
 
+def test_a_refused_call_leaves_the_tensor_that_it_was_given():
+    x = ft.ones((2,))
+    for wrong in (dict(op="median"), dict(timeout=0)):
+        with pytest.raises(ValueError):
+            dist.local().all_reduce(x, donate=True, **wrong)
+    assert x.tolist() == [1.0, 1.0]
+
+
+def test_even_counts_differ_by_at_most_one():
+    assert dist.even_counts(7, 3) == (3, 2, 2) and dist.even_counts(2, 4) == (1, 1, 0, 0)
+    assert sum(dist.even_counts(3 << 31, 7)) == 3 << 31
+    for wrong in ((-1, 2), (3, 0), (True, 2), (3, "2")):
+        with pytest.raises(ValueError, match="even_counts"):
+            dist.even_counts(*wrong)
+
+
 def test_a_transport_that_divides_one_tensor_serves_the_lists_too():
     asked = []
 

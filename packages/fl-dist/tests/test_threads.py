@@ -197,6 +197,26 @@ def test_a_message_that_comes_after_its_receiver_gave_up_goes_to_the_next_receiv
     assert dist.threads.run(2, program)[0] == 4.0
 
 
+def test_receives_from_anybody_leave_nothing_behind():
+    def program(comm):
+        if comm.rank == 1:
+            for i in range(20):
+                comm.recv(0, tag=1)
+                comm.send(ft.asarray(float(i)), 0)
+        found = []
+        if comm.rank == 0:
+            for _ in range(20):
+                work = comm.recv(None, async_op=True)  # posted before the message comes
+                comm.send(ft.asarray(0.0), 1, tag=1)
+                src, x = work.wait()
+                found.append((src, x.item()))
+        comm.barrier()
+        return found, sum(map(len, comm._world._requests.values()))
+
+    found, left = dist.threads.run(3, program)[0]
+    assert found == [(1, float(i)) for i in range(20)] and left == 0
+
+
 # ---- ranks that are late or gone -----------------------------------------------------------------
 
 

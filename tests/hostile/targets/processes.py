@@ -19,6 +19,10 @@ def reduced(value: Any, **options: Any) -> Any:
     return dist.local().all_reduce(value, **options)
 
 
+def done() -> Any:
+    return dist.local().barrier(async_op=True)
+
+
 TARGETS: list[Target] = [
     target("mem.get", {"name": "caching"}, name="choice"),
     target("mem.use", {"manager": "caching"}, manager="choice"),
@@ -42,6 +46,23 @@ TARGETS: list[Target] = [
         communicator="module",
         gradients="iterable",
     ),
+    target(
+        "dist.even_counts",
+        {"length": 5, "world_size": 2},
+        length="count",
+        world_size="positive",
+    ),
+    target(
+        "dist.all_gather_object",
+        {"communicator": dist.local, "value": 1},
+        communicator="module",
+    ),
+    target(
+        "dist.broadcast_object",
+        {"communicator": dist.local, "value": 1},
+        communicator="module",
+    ),
+    target("dist.wait_any", {"works": lambda: [done()]}, works="iterable"),
     target("ft.profile", {}, path=[]),
     target("ft.wrapped", {"backend": "numpy"}, backend="device"),
     target("ft.synchronize", {}, device="device"),
@@ -66,6 +87,7 @@ UNTRIED: dict[str, str] = {
     "dist.ThreadsCommunicator": "made by a launch",
     "dist.Reducer": "an interface",
     "dist.InlineReducer": "takes a communicator, and nothing is done before a gradient comes",
+    "dist.RankInfo": "plain data; who joins with it checks it",
     "dist.Work": "what a collective returns",
     "dist.Deadline": "of the modules below",
     "dist.communicators": "takes no arguments",

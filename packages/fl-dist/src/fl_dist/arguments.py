@@ -51,6 +51,11 @@ def rows(operation: str, x: object) -> Tensor:
 
 def even_counts(length: int, world_size: int) -> tuple[int, ...]:
     """``length`` divided into a share per rank; shares differ by at most 1, larger ones first."""
+    for name, value, least in (("length", length, 0), ("world_size", world_size, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ArgumentError(
+                f"[even_counts] {name} {value!r}: expected an int of at least {least}"
+            )
     share, rest = divmod(length, world_size)
     return tuple([share + (r < rest) for r in range(world_size)])
 

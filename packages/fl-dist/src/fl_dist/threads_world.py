@@ -141,12 +141,12 @@ class World:
         with self.changed:
             self._poll()
             requests = self._requests.get(address)
-            while requests:
-                deliver, work = requests.popleft()
-                if not work.over:
-                    work.settle_with(partial(deliver, x))
-                    self.changed.notify_all()
-                    return
+            if requests:
+                deliver, work = requests[0]
+                work.withdraw(work, "it has come")
+                work.settle_with(partial(deliver, x))
+                self.changed.notify_all()
+                return
             self._mail.setdefault(address, deque()).append(x)
 
     def has_mail(self, address: Hashable, src: int) -> bool:
@@ -172,7 +172,8 @@ class World:
 
         def withdraw(work: PendingWork, reason: str) -> None:
             for address, request in requests.items():
-                self._requests[address].remove(request)
+                if request in self._requests[address]:
+                    self._requests[address].remove(request)
 
         sources = list(addresses.values())
         work = PendingWork(self, rank, what, deadline, lambda: sources, withdraw)
