@@ -1,8 +1,8 @@
 """Training with one slow worker: synchronous, with backup workers, and over a parameter server.
 
-No claim: a table. Three workers and a rank that coordinates or serves (`threads`) fit a linear model
-of 64 weights. A gradient of 32 samples takes 5 ms, on the slow worker `--delay` ms more; both are
-sleep, so that cores play no part. Each row ends when a fast worker has taken `--steps` steps.
+No claim: a table. Three workers and a rank that coordinates or serves (`threads`) fit a linear
+model of 64 weights. A gradient of 32 samples takes 5 ms, on the slow worker `--delay` ms more; both
+are sleep, so that cores play no part. Each row ends when a fast worker took `--steps` steps.
 
     python benchmarks/stragglers.py [--steps 150] [--delay 50] [--rounds 5] [--json FILE]
         [--markdown] [--tiny]

@@ -16,7 +16,8 @@ import pytest
 
 import fl_tensor as ft
 import nccl_imitation
-from fl_cupy.nccl import NcclCommunicator, StreamWork
+from fl_cupy.nccl import NcclCommunicator
+from fl_cupy.streams import StreamWork
 from fl_dist import Communicator, DistError, DistTimeoutError, PeerError, RankInfo, launch
 from fl_dist.errors import one_line
 from fl_dist.testing import CommunicatorSuite

@@ -11,7 +11,6 @@ they were called. The caller's stream waits for them; the host does not, unless 
 
 from __future__ import annotations
 
-import contextvars
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import fl_tensor as ft
+from fl_cupy.streams import Order, StreamWork, order_of_call
 from fl_cupy.watchdog import Watchdog
 from fl_dist import Deadline, DistError, RankInfo, Work, derived
 from fl_dist.call import Call
@@ -59,18 +59,6 @@ Enqueue: TypeAlias = Callable[[Any, Any, Target], None]
 
 #: NCCL lets one thread at a time make calls.
 _calling = threading.Lock()
-
-
-class Order:
-    """What a collective waits for, and what waits for it: events of CUDA."""
-
-    def __init__(self, ready: Any) -> None:
-        self.ready = ready
-        self.done: Any = None
-
-
-#: The order of the asynchronous call that this context performs.
-_order: contextvars.ContextVar[Order | None] = contextvars.ContextVar("order", default=None)
 
 
 class NcclCommunicator(ProcessesCommunicator):
@@ -143,12 +131,12 @@ class NcclCommunicator(ProcessesCommunicator):
         on_device = [x for x in call.values if self._is_here(x)]
         if not on_device:
             return super().start(call, deadline)
-        order = Order(self._event(self._stream_of(on_device[0])))
-        token = _order.set(order)
+        order = Order(self._event(self._stream_of(on_device[0])), call.operation)
+        token = order_of_call.set(order)
         try:
             work = super().start(call, deadline)
         finally:
-            _order.reset(token)
+            order_of_call.reset(token)
         return StreamWork(work, order, self._watchdog, lambda: self._stream_of(on_device[0]))
 
     def _stream_of(self, x: Tensor) -> Any:
@@ -239,7 +227,11 @@ class NcclCommunicator(ProcessesCommunicator):
         return derived.reduce_scatter(self, xs, op, deadline)
 
     def do_all_gather(self, x: Tensor, deadline: Deadline) -> list[Tensor]:
-        if not self._is_here(x):
+        order = order_of_call.get()
+        # Lengths of axis 0 are gathered within another call, which reads them at once: no stream
+        # of the caller waits for them.
+        is_step = order is not None and order.operation != "all_gather"
+        if is_step or not self._is_here(x):
             return super().do_all_gather(x, deadline)
         return derived.all_gather(self, x, deadline)
 
@@ -295,7 +287,7 @@ class NcclCommunicator(ProcessesCommunicator):
     ) -> Tensor:
         """Put a collective on the stream of this communicator, behind what ``x`` depends on."""
         here = beside_device(x, Device("cuda", self._index))
-        stream, order = self._stream_of(here), _order.get()
+        stream, order = self._stream_of(here), order_of_call.get()
         asynchronous = order is not None
         order = order or Order(self._event(stream))
         with self._device, self._stream:
@@ -306,7 +298,7 @@ class NcclCommunicator(ProcessesCommunicator):
                 enqueue(source, out, to)
         order.done = self._event(self._stream)
         self._watchdog.watch(order.done, deadline, (source, out))
-        if not asynchronous:
+        if not asynchronous or here is not x:  # it is moved back at once
             stream.wait_event(order.done)
         return beside_device(ft.from_dlpack(out, x.backend, here.device), x.device)
 
@@ -319,42 +311,6 @@ class NcclCommunicator(ProcessesCommunicator):
             yield
         finally:
             nccl.groupEnd()
-
-
-class StreamWork(Work):
-    """A Work whose result is still on its way when it ends: the stream of whoever waits for it
-    waits for the bytes, the host does only in ``synchronize``."""
-
-    def __init__(
-        self, work: Work, order: Order, watchdog: Watchdog, stream: Callable[[], Any]
-    ) -> None:
-        super().__init__(work.what)
-        self._order = order
-        self._watchdog = watchdog
-        self._stream = stream
-        work.on_end(self._settle_as(work))
-
-    def _settle_as(self, work: Work) -> Callable[[], None]:
-        def settle() -> None:
-            self.settle_with(lambda: work.result)
-
-        return settle
-
-    def wait(self, timeout: float | None = None) -> Any:
-        result = super().wait(timeout)
-        if self._order.done is not None:
-            self._stream().wait_event(self._order.done)
-        return result
-
-    def synchronize(self, timeout: float | None = None) -> Any:
-        """``wait``, and block until the bytes are there. Raises the error of a collective that was
-        given up: DistTimeoutError or PeerError."""
-        result = self.wait(timeout)
-        if self._order.done is not None:
-            self._order.done.synchronize()
-        if self._watchdog.error is not None:
-            raise self._watchdog.error
-        return result
 
 
 def beside_device(x: Tensor, device: Device) -> Tensor:

@@ -125,10 +125,12 @@ class MPIWorld:
         Raises PeerError when they cannot any more or any rank failed, and DistTimeoutError.
         """
         began = time.monotonic()
+        spin = 0.0 if threading.current_thread().daemon else self._spin  # beside a computation
         pause, gone_since = 2e-5, 0.0
         while not test():
             now = time.monotonic()
-            if now - began < self._spin and now < deadline.at:
+            if now - began < spin and now < deadline.at:
+                time.sleep(0)
                 continue
             self._listen()
             error = self._gone(deadline, ranks, need)
