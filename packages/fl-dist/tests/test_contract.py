@@ -19,7 +19,7 @@ def test_the_pinned_contract_is_what_the_code_says():
 
 def test_an_author_must_write_three_methods():
     body = pinned.read(contract.PINNED.path())
-    members = body["classes"]["Communicator"]
+    members = body["classes"]["Transport"]
     required = {name for name, member in members.items() if member.get("required")}
     assert required == {"join", "do_send", "do_recv"}
     assert body["status"] == "draft" and body["version"] == "1.0"

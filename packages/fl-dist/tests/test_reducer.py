@@ -7,7 +7,6 @@ import pytest
 import fl_dist as dist
 import fl_tensor as ft
 
-
 SPECS = [("weight", (2,), "float32"), ("bias", (), "float32")]
 
 

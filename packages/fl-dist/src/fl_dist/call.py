@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -44,10 +45,11 @@ class Call:
         """What it must keep its order with: all collectives, or the messages of one address."""
         return "collectives" if self.number else (self.operation, *self.parameters.values())
 
-    @property
+    @cached_property
     def signature(self) -> Signature:
         """Equal on all ranks iff they agree; the number is left out."""
         operation = self.operation
+        operands: list[tuple[Any, Any]]
         if operation == "all_to_all":  # shapes are free
             operands = [(self.values[0].dtype, None)]
         elif operation == "scatter":  # only the root has operands

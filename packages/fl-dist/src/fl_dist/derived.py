@@ -23,6 +23,7 @@ from fl_tensor import DType, Tensor
 
 if TYPE_CHECKING:
     from fl_dist.communicator import Communicator
+    from fl_dist.transport import Transport
 
 # One tag per algorithm: where nobody checks consistency, a mix-up waits in vain instead of
 # taking another collective's message for its own.
@@ -31,25 +32,25 @@ CHECK, REDUCE, BROADCAST, GATHER, EXCHANGE, BARRIER, SPLIT, TEXTS, SCATTER = ran
 )
 
 
-def _send(comm: Communicator, x: Tensor, dst: int, tag: int, deadline: Deadline) -> None:
+def _send(comm: Transport, x: Tensor, dst: int, tag: int, deadline: Deadline) -> None:
     comm.do_send(x, dst, tag, comm.channel, deadline)
 
 
-def _recv(comm: Communicator, src: int, tag: int, deadline: Deadline) -> Tensor:
+def _recv(comm: Transport, src: int, tag: int, deadline: Deadline) -> Tensor:
     return comm.do_recv(src, tag, comm.channel, deadline)
 
 
 # ---- reductions ----------------------------------------------------------------------------------
 
 
-def all_reduce(comm: Communicator, x: Tensor, op: str, deadline: Deadline) -> Tensor:
+def all_reduce(comm: Transport, x: Tensor, op: str, deadline: Deadline) -> Tensor:
     """Reduced on rank 0 and sent out from there, so that all ranks hold the same bits."""
     total = reduce(comm, x, op, 0, deadline)
     return broadcast(comm, x if total is None else total, 0, deadline)
 
 
 def all_reduce_many(
-    comm: Communicator, xs: Sequence[Tensor], op: str, deadline: Deadline
+    comm: Transport, xs: Sequence[Tensor], op: str, deadline: Deadline
 ) -> list[Tensor]:
     """One ``do_all_reduce`` per dtype: its tensors travel as one flat tensor."""
     if comm.world_size == 1:
@@ -68,7 +69,7 @@ def all_reduce_many(
     return results
 
 
-def reduce(comm: Communicator, x: Tensor, op: str, root: int, deadline: Deadline) -> Tensor | None:
+def reduce(comm: Transport, x: Tensor, op: str, root: int, deadline: Deadline) -> Tensor | None:
     """The root takes the values in rank order, whatever the order of their arrival."""
     if comm.rank != root:
         _send(comm, x, root, REDUCE, deadline)
@@ -84,7 +85,7 @@ def reduce(comm: Communicator, x: Tensor, op: str, root: int, deadline: Deadline
     return fresh(reduction.finish(op, total, comm.world_size, x.dtype))
 
 
-def reduce_scatter(comm: Communicator, xs: Sequence[Tensor], op: str, deadline: Deadline) -> Tensor:
+def reduce_scatter(comm: Transport, xs: Sequence[Tensor], op: str, deadline: Deadline) -> Tensor:
     """``xs`` as one flat tensor, for a transport that divides one in its own way."""
     if comm.world_size > 1 and _overrides(comm, "do_reduce_scatter_tensor"):
         counts = tuple([x.size for x in xs])
@@ -95,7 +96,7 @@ def reduce_scatter(comm: Communicator, xs: Sequence[Tensor], op: str, deadline: 
 
 
 def reduce_scatter_tensor(
-    comm: Communicator, x: Tensor, op: str, counts: Sequence[int], deadline: Deadline
+    comm: Transport, x: Tensor, op: str, counts: Sequence[int], deadline: Deadline
 ) -> Tensor:
     return reduction.fold(op, _exchange(comm, rows(x, counts), EXCHANGE, deadline))
 
@@ -103,7 +104,7 @@ def reduce_scatter_tensor(
 # ---- values as they are --------------------------------------------------------------------------
 
 
-def broadcast(comm: Communicator, x: Tensor, root: int, deadline: Deadline) -> Tensor:
+def broadcast(comm: Transport, x: Tensor, root: int, deadline: Deadline) -> Tensor:
     if comm.rank != root:
         return beside(x, _recv(comm, root, BROADCAST, deadline))
     for other in _others(comm):
@@ -111,9 +112,7 @@ def broadcast(comm: Communicator, x: Tensor, root: int, deadline: Deadline) -> T
     return fresh(x)
 
 
-def all_gather(
-    comm: Communicator, x: Tensor, deadline: Deadline, tag: int = GATHER
-) -> list[Tensor]:
+def all_gather(comm: Transport, x: Tensor, deadline: Deadline, tag: int = GATHER) -> list[Tensor]:
     """Parts of one flat tensor, for a transport that gathers one in its own way."""
     if tag == GATHER and comm.world_size > 1 and _overrides(comm, "do_all_gather_tensor"):
         counts = (x.size,) * comm.world_size
@@ -123,14 +122,14 @@ def all_gather(
 
 
 def all_gather_tensor(
-    comm: Communicator, x: Tensor, counts: Sequence[int], deadline: Deadline
+    comm: Transport, x: Tensor, counts: Sequence[int], deadline: Deadline
 ) -> Tensor:
     if comm.world_size == 1:
         return fresh(x)
     return ft.concatenate(_exchange(comm, [x] * comm.world_size, GATHER, deadline))
 
 
-def row_counts(comm: Communicator, x: Tensor, deadline: Deadline) -> tuple[int, ...]:
+def row_counts(comm: Transport, x: Tensor, deadline: Deadline) -> tuple[int, ...]:
     """The length of axis 0 on every rank."""
     if comm.world_size == 1:
         return (x.shape[0],)
@@ -138,7 +137,7 @@ def row_counts(comm: Communicator, x: Tensor, deadline: Deadline) -> tuple[int, 
     return tuple([count.item() for count in comm.do_all_gather(mine, deadline)])
 
 
-def gather(comm: Communicator, x: Tensor, root: int, deadline: Deadline) -> list[Tensor] | None:
+def gather(comm: Transport, x: Tensor, root: int, deadline: Deadline) -> list[Tensor] | None:
     if comm.rank != root:
         _send(comm, x, root, GATHER, deadline)
         return None
@@ -148,7 +147,7 @@ def gather(comm: Communicator, x: Tensor, root: int, deadline: Deadline) -> list
     ]
 
 
-def scatter(comm: Communicator, xs: Sequence[Tensor], root: int, deadline: Deadline) -> Tensor:
+def scatter(comm: Transport, xs: Sequence[Tensor], root: int, deadline: Deadline) -> Tensor:
     if comm.rank != root:
         return _recv(comm, root, SCATTER, deadline)
     for other in _others(comm):
@@ -156,14 +155,14 @@ def scatter(comm: Communicator, xs: Sequence[Tensor], root: int, deadline: Deadl
     return fresh(xs[root])
 
 
-def all_to_all(comm: Communicator, xs: Sequence[Tensor], deadline: Deadline) -> list[Tensor]:
+def all_to_all(comm: Transport, xs: Sequence[Tensor], deadline: Deadline) -> list[Tensor]:
     return _exchange(comm, xs, EXCHANGE, deadline)
 
 
 # ---- meetings ------------------------------------------------------------------------------------
 
 
-def barrier(comm: Communicator, deadline: Deadline) -> None:
+def barrier(comm: Transport, deadline: Deadline) -> None:
     """Dissemination: after round k a rank has heard, directly or not, of 2^(k+1) - 1 others."""
     token = ft.zeros((0,), ft.uint8)
     for before, behind in _rounds(comm):
@@ -171,7 +170,7 @@ def barrier(comm: Communicator, deadline: Deadline) -> None:
         _recv(comm, before, BARRIER, deadline)
 
 
-def check_consistent(comm: Communicator, fingerprint: int, deadline: Deadline) -> bool:
+def check_consistent(comm: Transport, fingerprint: int, deadline: Deadline) -> bool:
     """Dissemination of the least and the greatest word: equal iff all words are."""
     least = greatest = fingerprint
     for before, behind in _rounds(comm):
@@ -183,32 +182,28 @@ def check_consistent(comm: Communicator, fingerprint: int, deadline: Deadline) -
     return least == greatest
 
 
-def compare_descriptions(
-    comm: Communicator, text: str, deadline: Deadline, tag: int = TEXTS
-) -> None:
+def compare_descriptions(comm: Transport, text: str, deadline: Deadline, tag: int = TEXTS) -> None:
     """Everybody tells everybody what it is about to do. MismatchError unless all say the same."""
     texts = _exchange(comm, [pack_text(text)] * comm.world_size, tag, deadline)
     compare(deadline.where, [unpack_text(x) for x in texts])
 
 
-def split(
-    comm: Communicator, color: int | None, key: int, deadline: Deadline
-) -> Communicator | None:
+def split(comm: Transport, color: int | None, key: int, deadline: Deadline) -> Communicator | None:
     """A ``Group``: the same transport with ranks renumbered and a channel of their own."""
     from fl_dist.group import Group
 
     base, ranks = Group.ground(comm)
     mine = ft.asarray([-1 if color is None else color, key, base._channels], ft.int64)
-    asked = [row.tolist() for row in all_gather(comm, mine, deadline, SPLIT)]
+    requested = [row.tolist() for row in all_gather(comm, mine, deadline, SPLIT)]
     # Groups that share two ranks need different channels. Each rank's count only grows, so the
     # largest count among the ranks of this split is new to all of them.
-    channel = max(row[2] for row in asked)
+    channel = max(row[2] for row in requested)
     if channel >= 1 << 15:
         raise DistError(f"{deadline.where}: a world can be split {1 << 15} times; keep the parts")
     base._channels = channel + 1
     if color is None:
         return None
-    members = sorted((row[1], r) for r, row in enumerate(asked) if row[0] == color)
+    members = sorted((row[1], r) for r, row in enumerate(requested) if row[0] == color)
     return Group(base, [ranks[r] for _, r in members], channel)
 
 
@@ -227,15 +222,13 @@ def _packed(xs: Sequence[Tensor]) -> Tensor:
     return ft.concatenate(flat) if len(flat) > 1 else flat[0]
 
 
-def _overrides(comm: Communicator, name: str) -> bool:
-    from fl_dist.transport import Transport
+def _overrides(comm: Transport, name: str) -> bool:
+    from fl_dist.transport import Transport  # which takes its defaults from here
 
     return getattr(type(comm), name) is not getattr(Transport, name)
 
 
-def _exchange(
-    comm: Communicator, xs: Sequence[Tensor], tag: int, deadline: Deadline
-) -> list[Tensor]:
+def _exchange(comm: Transport, xs: Sequence[Tensor], tag: int, deadline: Deadline) -> list[Tensor]:
     """Send ``xs[r]`` to every rank r; the list of what every rank sent here."""
     mine = xs[comm.rank]
     for other in _others(comm):
@@ -244,7 +237,7 @@ def _exchange(
     return [received[r] if r in received else fresh(mine) for r in range(comm.world_size)]
 
 
-def _rounds(comm: Communicator) -> Iterator[tuple[int, int]]:
+def _rounds(comm: Transport) -> Iterator[tuple[int, int]]:
     """For each round of a dissemination: whom to hear, and whom to tell."""
     step = 1
     while step < comm.world_size:
@@ -252,5 +245,5 @@ def _rounds(comm: Communicator) -> Iterator[tuple[int, int]]:
         step *= 2
 
 
-def _others(comm: Communicator) -> list[int]:
+def _others(comm: Transport) -> list[int]:
     return [r for r in range(comm.world_size) if r != comm.rank]

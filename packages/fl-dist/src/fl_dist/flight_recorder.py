@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 
@@ -14,7 +13,7 @@ LENGTH = 100
 
 class Entry:
     """One collective: ``number``, ``description``, and when it ``started`` and ``ended`` (seconds
-    since 1970; None while it is under way). ``error`` is the class of the exception it ended in."""
+    since 1970; None while it is under way)."""
 
     __slots__ = ("ended", "number", "signature", "started")
 
@@ -45,12 +44,13 @@ class FlightRecorder:
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self._entries: deque[Entry] = deque(maxlen=LENGTH)
-        self._lock = threading.Lock()
 
-    def begin(self, call: Call) -> Entry:
+    def begin(self, call: Call) -> Entry | None:
+        """The entry of a collective; messages have none."""
+        if not call.number:
+            return None
         entry = Entry(call.number, call.signature)
-        if call.number:
-            self._entries.append(entry)
+        self._entries.append(entry)
         return entry
 
     def entries(self) -> list[Entry]:

@@ -9,6 +9,7 @@ from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError
 from fl_dist.rank_info import RankInfo
+from fl_dist.transport import Transport
 from fl_tensor import DType, Tensor
 
 
@@ -30,10 +31,11 @@ class Group(Communicator):
         self.channel = channel
 
     @staticmethod
-    def ground(comm: Communicator) -> tuple[Communicator, list[int]]:
+    def ground(comm: Transport) -> tuple[Communicator, list[int]]:
         """The communicator that ``comm`` stands on, and the numbers of its ranks there."""
         if isinstance(comm, Group):
             return comm.base, comm.ranks
+        assert isinstance(comm, Communicator)
         return comm, list(range(comm.world_size))
 
     @classmethod

@@ -13,7 +13,6 @@ from fl_dist.values import beside
 from fl_tensor import Tensor
 
 if TYPE_CHECKING:
-    from fl_dist.communicator import Communicator
     from fl_dist.transport import Transport
 
 Address = tuple[int, int, int]  # src, tag, channel
@@ -49,7 +48,7 @@ class KeptMessages:
 
 
 def receive(
-    comm: Communicator, src: int | None, tag: int, deadline: Deadline, like: Tensor | None = None
+    comm: Transport, src: int | None, tag: int, deadline: Deadline, like: Tensor | None = None
 ) -> Tensor | tuple[int, Tensor]:
     """The next message of ``src``, or of any rank and that rank's number."""
     if src is None:
@@ -71,7 +70,7 @@ def placed(x: Tensor, src: int, like: Tensor | None, deadline: Deadline) -> Tens
     return beside(like, x)
 
 
-def has_come(comm: Communicator, src: int | None, tag: int) -> bool:
+def has_come(comm: Transport, src: int | None, tag: int) -> bool:
     """Whether a receive of that address, or of any rank, would return at once."""
     if src is not None:
         return comm.do_probe(src, tag, comm.channel)
@@ -81,17 +80,17 @@ def has_come(comm: Communicator, src: int | None, tag: int) -> bool:
 def probe(comm: Transport, src: int, tag: int, channel: int) -> bool:
     """A ``do_recv`` that does not wait; its message is kept."""
     address = (src, tag, channel)
-    if address in comm._kept:  # type: ignore[attr-defined]
+    if address in comm._kept:
         return True
     try:
         x = comm.do_recv(src, tag, channel, Deadline.past("[probe]"))
     except DistTimeoutError:
         return False
-    comm._kept.put(address, x)  # type: ignore[attr-defined]
+    comm._kept.put(address, x)
     return True
 
 
-def recv_any(comm: Communicator, tag: int, channel: int, deadline: Deadline) -> tuple[int, Tensor]:
+def recv_any(comm: Transport, tag: int, channel: int, deadline: Deadline) -> tuple[int, Tensor]:
     """Looks at one rank after the other, beginning behind the one that was served last."""
     pause = _SHORTEST
     while True:
@@ -116,7 +115,7 @@ def recv_any(comm: Communicator, tag: int, channel: int, deadline: Deadline) -> 
         pause = min(2 * pause, _LONGEST)
 
 
-def _others(comm: Communicator, behind: int = -1) -> list[int]:
+def _others(comm: Transport, behind: int = -1) -> list[int]:
     n = comm.world_size
     ranks = [(behind + 1 + i) % n for i in range(n)]
     return [r for r in ranks if r != comm.rank]

@@ -36,6 +36,11 @@ class OrderedQueues:
         self._lock = threading.Lock()
         self._queues: dict[Hashable, deque[tuple[Work, Job]]] = {}
 
+    @property
+    def may_skip(self) -> bool:
+        """Whether a blocking operation may run on the calling thread, as nothing is before it."""
+        return not self._queues
+
     def is_busy(self, key: Hashable) -> bool:
         return key in self._queues
 
@@ -88,6 +93,8 @@ class ProgressThread:
         self._thread: threading.Thread | None = None
         self._serving = False
         self._stopped = False
+
+    may_skip = False
 
     def is_busy(self, key: Hashable) -> bool:
         with self._changed:

@@ -8,7 +8,7 @@ error at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
 from fl_dist import messages, semantics
@@ -110,7 +110,9 @@ class ThreadsCommunicator(Communicator):
     ) -> PendingWork:
         """The next message of one of ``sources``, as ``deliver(src, x)`` makes it a result."""
         senders = {self._ranks[src]: src for src in sources}
-        addresses = {(channel, sender, self._me, tag): sender for sender in senders}
+        addresses: dict[Hashable, int] = {
+            (channel, sender, self._me, tag): sender for sender in senders
+        }
         names = ", ".join(map(str, senders))
         what = f"recv from rank{'s' * (len(senders) > 1)} {names} with tag {tag}"
         return self._world.take(

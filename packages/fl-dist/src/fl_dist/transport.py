@@ -1,4 +1,4 @@
-"""What the author of a communicator writes: three methods, and the hooks that may be overridden.
+"""The side of a communicator that authors write: three methods, and hooks to override.
 
 Every hook has a default that needs ``do_send`` and ``do_recv`` alone (``fl_dist.derived``). A
 transport overrides what it does better. Arguments have been checked and ranks have been found to
@@ -31,6 +31,8 @@ class Transport(ABC):
 
     #: What ``run`` starts: ``"processes"`` or ``"threads"`` of the calling process.
     ranks_are: ClassVar[str] = "processes"
+    #: Whether only a launcher of its own, such as mpiexec, can start its ranks.
+    own_launcher: ClassVar[bool] = False
     #: ``"many"``: several threads of a rank may call the hooks at once. ``"one"``: one thread only;
     #: then a hook that waits calls ``self.progress()`` in its loop.
     thread_rule: ClassVar[str] = "many"
@@ -43,6 +45,10 @@ class Transport(ABC):
     world_size: int
     #: The channel of the messages of this communicator: 0 in a world, other numbers in its groups.
     channel: int = 0
+
+    _channels: int  # how many channels of this transport are taken
+    _kept: messages.KeptMessages  # what probes took in
+    _served_last: int = -1  # by a receive of any rank
 
     # ---- you must write these --------------------------------------------------------------------
 
@@ -165,3 +171,7 @@ class Transport(ABC):
         """The next message with ``tag`` of whichever rank, and its rank. PeerError when nobody is
         left who could send. Default: ``do_probe`` of one rank after the other, with pauses."""
         return messages.recv_any(self, tag, channel, deadline)
+
+    def _take_kept(self, src: int, tag: int, channel: int) -> Tensor | None:
+        """A message that ``do_probe`` took in."""
+        return self._kept.take((src, tag, channel))

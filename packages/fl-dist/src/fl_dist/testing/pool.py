@@ -111,11 +111,10 @@ class PooledWorld:
             if not heard:
                 late = [self._ranks.index(rank) for rank in waiting]
                 raise DistError(f"ranks {late} did not finish {program.__name__}")
-            for rank in heard:
-                assert isinstance(rank, Connection)
-                r = self._ranks.index(rank)
+            for one in heard:
+                r = self._ranks.index(one)  # type: ignore[arg-type]
                 try:
-                    fine, moment, value = pickle.loads(rank.recv_bytes())
+                    fine, moment, value = pickle.loads(self._ranks[r].recv_bytes())
                 except (EOFError, OSError) as error:
                     fine, moment, value = False, time.monotonic(), error
                 if fine:
@@ -136,7 +135,7 @@ class PooledWorld:
 
 def serve(communicator: Communicator, address: tuple[str, int], token: bytes) -> None:
     """The program of a rank: do what comes until the connection ends."""
-    connection = Connection(socket.create_connection(tuple(address)).detach())
+    connection = Connection(socket.create_connection((address[0], address[1])).detach())
     with connection:
         connection.send_bytes(token)
         connection.send(communicator.rank)

@@ -77,7 +77,7 @@ def _step(source: random.Random, world_size: int, dtypes: Sequence[str]) -> Step
     elif operation == "all_to_all":
         shapes = [[(source.randrange(4), 2) for _ in range(world_size)] for _ in range(world_size)]
     elif operation == "scatter":
-        mine = [(source.randrange(4), 2) for _ in range(world_size)]
+        mine: list[tuple[int, ...]] = [(source.randrange(4), 2) for _ in range(world_size)]
         shapes = [mine if r == parameters["root"] else [] for r in range(world_size)]
     elif operation == "all_gather_tensor":
         shapes = [[(source.randrange(5), *rows[1:])] for _ in range(world_size)]
