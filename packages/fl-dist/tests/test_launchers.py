@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
+import re
 import shutil
 import sys
 
@@ -40,11 +42,24 @@ def mpiexec():
     )
 
 
+def missing(*packages):
+    """Whether one of them is not installed; FL_REQUIRED names those that must be."""
+    required = os.environ.get("FL_REQUIRED", "").split()
+    return any(importlib.util.find_spec(p) is None for p in packages if p not in required)
+
+
+NO_MPIEXEC = pytest.mark.skipif(
+    mpiexec() is None and "mpich" not in os.environ.get("FL_REQUIRED", "").split(),
+    reason="there is no mpiexec",
+)
+
+
 def finish(*processes):
-    """Sorted lines of all their outputs; they must have ended well."""
+    """What all ranks say, sorted; the processes must have ended well. mpiexec prints lines of two
+    ranks as one now and then."""
     results = [process.communicate(timeout=100) for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), results
-    return sorted(line for out, _ in results for line in out.splitlines())
+    return sorted(said for out, _ in results for said in re.findall(r"\d+ of .*?\]", out))
 
 
 def test_alone_it_is_local(start):
@@ -59,23 +74,23 @@ def test_fl_dist_run(launch, communicator):
 
 
 @pytest.mark.parametrize("communicator", COMMUNICATORS)
-@pytest.mark.skipif(mpiexec() is None, reason="there is no mpiexec")
+@NO_MPIEXEC
 def test_mpiexec_with_a_store(start, tmp_path, communicator):
     variables = {"FL_DIST_STORE": f"file:{tmp_path}/store", "FL_DIST_COMMUNICATOR": communicator}
     command = (mpiexec(), "-n", "2", sys.executable, "program.py")
     assert finish(start(SCRIPT, *command, variables=variables)) == lines(communicator)
 
 
-@pytest.mark.skipif(mpiexec() is None, reason="there is no mpiexec")
+@NO_MPIEXEC
 @pytest.mark.skipif("mpi" not in dist.communicators(), reason="there is no communicator 'mpi'")
-@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
+@pytest.mark.skipif(missing("mpi4py"), reason="mpi4py is not installed")
 def test_mpiexec_meets_through_mpi(start):
     command = (mpiexec(), "-n", "2", sys.executable, "program.py")
     assert finish(start(SCRIPT, *command)) == lines("mpi")
 
 
 @pytest.mark.parametrize("communicator", COMMUNICATORS)
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torchrun is not installed")
+@pytest.mark.skipif(missing("torch"), reason="torchrun is not installed")
 def test_torchrun(start, communicator):
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
     process = start(
@@ -165,6 +180,13 @@ class TestBadInput:
         ranks = [place(rank, 3, store) for rank in (0, 1, 1)]
         for line in failures(start, *ranks):
             assert "rank 1 was started twice: rank 1 (process " in line
+
+    def test_rank_0_twice(self, start, store):
+        """As two jobs do that meet in one place at the same time."""
+        lines = failures(start, place(0, 2, store), place(0, 2, store), timeout=3)
+        found = [bool(re.search("started twice|exists already, made by", line)) for line in lines]
+        assert any(found)
+        assert all(now or "ranks 1 did not come" in line for now, line in zip(found, lines))
 
     def test_a_rank_that_never_starts(self, start, store):
         ranks = [place(rank, 3, store) for rank in (0, 2)]

@@ -10,6 +10,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import fl_tensor as ft
@@ -49,7 +50,7 @@ def measure(comm: Communicator, sizes: dict[int, int]) -> list[tuple[str, int, f
     for name, operation in OPERATIONS.items():
         for size, count in sizes.items():
             x = ft.ones((size // 4,), dtype="float32")
-            rows.append((name, size, median(comm, lambda x=x, do=operation: do(comm, x), count)))
+            rows.append((name, size, median(comm, partial(operation, comm, x), count)))
     return rows
 
 
