@@ -155,3 +155,21 @@ def test_a_backend_without_values_gives_the_shapes_of_every_batch():
             [(4, 3), (4,)],
             [(2, 3), (2,)],
         ]
+
+
+@pytest.mark.parametrize("before, after", [(1, 2), (2, 1)])
+def test_another_number_of_ranks_goes_on_with_the_order_of_those_before(rows, before, after):
+    def batches(rank, world_size):
+        place = {"rank": rank, "world_size": world_size}
+        return data.Batch(data.Shuffle(rows(30)), 8, **place)
+
+    ft.seed(5)
+    first = [batches(rank, before).iterate(0) for rank in range(before)]
+    whole = [sample for parts in zip(*first) for part in parts for sample in part[1].tolist()]
+    ft.seed(6)  # one rank draws another seed
+    state = batches(0, before).iterate(0).state() if before > 1 else first[0].state()
+    rest = [batches(rank, after).iterate(0) for rank in range(after)]
+    for iterator in rest:
+        iterator.load_state({**state, "position": 1})
+    found = [sample for parts in zip(*rest) for part in parts for sample in part[1].tolist()]
+    assert found == whole[8:]

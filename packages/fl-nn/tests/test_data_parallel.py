@@ -218,6 +218,30 @@ def test_hooks_of_users_change_what_is_averaged():
     assert dist.threads.run(2, program) == [20.0, 20.0]
 
 
+def test_parameters_that_the_optimizer_gets_later_are_averaged_too():
+    def program(communicator):
+        model = Net()
+        optimizer = nn.SGD(model.first.parameters(), lr=0.1)
+        run = nn.Trainer(model, optimizer, nn.cross_entropy, communicator=communicator)
+        x, y = batches(communicator)[0]
+        run.train_step((x.astype(ft.float32), y))
+        optimizer.add_param_group({"params": list(model.second.parameters())})
+        run.train_step((x.astype(ft.float32), y))
+        return model.second.weight.tolist()
+
+    first, second = dist.threads.run(2, program)
+    assert first == second != Net().second.weight.tolist()
+
+
+def test_a_step_begins_with_begin():
+    average = nn.GradientAverage(dist.local(), list(Net().parameters()))
+    with pytest.raises(TrainingError, match=r"finish\(\) without begin"):
+        average.finish(0.0)
+    with pytest.raises(TrainingError, match=r"overlapped\(\) without begin"):
+        with average.overlapped():
+            pass
+
+
 # ---- collectives ---------------------------------------------------------------------------------
 
 

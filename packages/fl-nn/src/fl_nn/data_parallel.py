@@ -11,6 +11,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_autograd import SparseGradient
 from fl_dist import BucketReducer, Communicator, Reducer
+from fl_nn.errors import TrainingError
 from fl_nn.optim.precision import accumulation_dtype
 from fl_nn.parameter import Parameter, SparseParameter
 
@@ -49,6 +50,7 @@ class GradientAverage:
         self._unit = 0.0
         self._planned: list[Parameter] | None = None
         self._given: set[int] = set()
+        self._latest: Parameter | None = None
         self._own = 0
 
     def begin(self, samples: int) -> float:
@@ -57,7 +59,7 @@ class GradientAverage:
         It is a power of 2, so that no digit depends on it, about the samples of all ranks in the
         first step: losses and gradients are as small as those of a mean, also in float16.
         """
-        self._own, self._given = samples, set()
+        self._own, self._given, self._latest = samples, set(), None
         trained = [
             p for p in self.parameters if p.requires_grad and not isinstance(p, SparseParameter)
         ]
@@ -78,9 +80,9 @@ class GradientAverage:
     @contextmanager
     def overlapped(self) -> Iterator[None]:
         """Inside, each gradient is sent as soon as it is complete: enter it around the last
-        backward pass of a step."""
-        assert self._planned is not None
-        removals = [p.register_hook(partial(self._send, i, p)) for i, p in enumerate(self._planned)]
+        backward pass of a step. Until `finish`, parameters then have no gradient."""
+        planned = self._begun("overlapped")
+        removals = [p.register_hook(partial(self._send, i, p)) for i, p in enumerate(planned)]
         try:
             yield
         except BaseException:
@@ -94,8 +96,7 @@ class GradientAverage:
         """Put the mean gradient of all samples in place; the mean loss of all samples, from the
         sum of the losses of the samples here, divided by the number that `begin` gave. Where no
         rank has any sample, gradients and loss are 0."""
-        planned, self._planned = self._planned, None
-        assert planned is not None
+        planned, self._planned = self._begun("finish"), None
         present = []
         for i, parameter in enumerate(planned):
             if i not in self._given and parameter.grad is not None:
@@ -105,7 +106,7 @@ class GradientAverage:
         for key, value in own.items():
             self.reducer.add(key, ft.asarray(value, self._dtype))
         sums = self.reducer.finalize()
-        self._planned = planned
+        self._planned, self._latest = planned, None
         total = sums[_SAMPLES].item()
         self.samples = round(total * self._unit)
         share = ft.per_step(1.0 / (total or 1.0), "1 / samples of all ranks")
@@ -120,7 +121,15 @@ class GradientAverage:
             _sum_tables(self.communicator, tables, share)
         return float(sums[_LOSS].item()) * share
 
+    def _begun(self, what: str) -> list[Parameter]:
+        if self._planned is None:
+            raise TrainingError(f"[GradientAverage] {what}() without begin() in this step")
+        return self._planned
+
     def _send(self, number: int, parameter: Parameter, gradient: Any) -> None:
+        if self._latest is not None:
+            self._latest.grad = None  # the reducer has it, and frees it early
+        self._latest = parameter
         value = _dense(gradient)
         if parameter.grad is not None:
             value = _dense(parameter.grad) + value

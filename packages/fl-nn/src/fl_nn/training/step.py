@@ -55,7 +55,10 @@ def train_step(
     mark("step", trainer.step)
     optimizer.zero_grad()
     trainer.figures = {}
-    unit = samples if average is None else average.begin(samples)
+    unit: float = samples
+    if average is not None:
+        average.parameters = optimizer.parameters
+        unit = average.begin(samples)
     loss, last = 0.0, None
     for number, part in enumerate(parts, start=1):
         loss += _measured(trainer, last)  # one part is computed after the other
