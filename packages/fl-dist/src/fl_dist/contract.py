@@ -17,6 +17,7 @@ from fl_dist.call import Call
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, DistTimeoutError, MismatchError, PeerError, ProgramError
+from fl_dist.executor import Executor
 from fl_dist.flight_recorder import Entry, FlightRecorder
 from fl_dist.rank_info import RankInfo
 from fl_dist.reducer import Reducer
@@ -33,8 +34,16 @@ CAPABILITIES = {
 }
 #: The classes of the contract, and which of their data fields belong to it.
 CLASSES: dict[type, tuple[str, ...]] = {
-    Transport: ("ranks_are", "thread_rule", "native_dtypes", "native_devices", "channel"),
-    Communicator: ("CONTRACT", "name", "capabilities", "timeout", "check_consistency"),
+    Communicator: ("CONTRACT", "name"),
+    Transport: (
+        "ranks_are",
+        "own_launcher",
+        "thread_rule",
+        "native_dtypes",
+        "native_devices",
+        "channel",
+    ),
+    Executor: ("capabilities", "timeout", "check_consistency"),
     Call: ("operation", "values", "parameters", "number", "options"),
     Work: (),
     Deadline: (),

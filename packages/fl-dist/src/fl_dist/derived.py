@@ -194,16 +194,16 @@ def split(comm: Transport, color: int | None, key: int, deadline: Deadline) -> C
 
     base, ranks = Group.ground(comm)
     mine = ft.asarray([-1 if color is None else color, key, base._channels], ft.int64)
-    asked = [row.tolist() for row in all_gather(comm, mine, deadline, SPLIT)]
+    requested = [row.tolist() for row in all_gather(comm, mine, deadline, SPLIT)]
     # Groups that share two ranks need different channels. Each rank's count only grows, so the
     # largest count among the ranks of this split is new to all of them.
-    channel = max(row[2] for row in asked)
+    channel = max(row[2] for row in requested)
     if channel >= 1 << 15:
         raise DistError(f"{deadline.where}: a world can be split {1 << 15} times; keep the parts")
     base._channels = channel + 1
     if color is None:
         return None
-    members = sorted((row[1], r) for r, row in enumerate(asked) if row[0] == color)
+    members = sorted((row[1], r) for r, row in enumerate(requested) if row[0] == color)
     return Group(base, [ranks[r] for _, r in members], channel)
 
 

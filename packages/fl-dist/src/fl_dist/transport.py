@@ -1,4 +1,4 @@
-"""What the author of a communicator writes: three methods, and the hooks that may be overridden.
+"""The side of a communicator that authors write: three methods, and hooks to override.
 
 Every hook has a default that needs ``do_send`` and ``do_recv`` alone (``fl_dist.derived``). A
 transport overrides what it does better. Arguments have been checked and ranks have been found to
@@ -31,6 +31,8 @@ class Transport(ABC):
 
     #: What ``run`` starts: ``"processes"`` or ``"threads"`` of the calling process.
     ranks_are: ClassVar[str] = "processes"
+    #: Whether only a launcher of its own, such as mpiexec, can start its ranks.
+    own_launcher: ClassVar[bool] = False
     #: ``"many"``: several threads of a rank may call the hooks at once. ``"one"``: one thread only;
     #: then a hook that waits calls ``self.progress()`` in its loop.
     thread_rule: ClassVar[str] = "many"

@@ -6,14 +6,79 @@ Functions of a module with plain data in and out, like those in ``fl_dist.testin
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import fl_tensor as ft
 from fl_dist.communicator import Communicator
 from fl_dist.objects import all_gather_object, broadcast_object
+from fl_dist.testing.data import Plain, Spec
 from fl_dist.testing.failure_programs import error_of
-from fl_dist.testing.programs import plain
+from fl_dist.testing.programs import operand, plain
 from fl_dist.work import wait_any
+
+
+def messages(comm: Communicator, specs: Sequence[Spec]) -> list[Plain | None]:
+    """Everybody sends everything to everybody before anybody receives."""
+    others = [r for r in range(comm.world_size) if r != comm.rank]
+    for other in others:
+        for i, spec in enumerate(specs):
+            comm.send(operand(comm.rank + i, spec), other)
+    return [plain(comm.recv(other)) for other in others for _ in specs]
+
+
+def every_dtype(comm: Communicator) -> dict[str, bool]:
+    """Do the bits of each dtype of the backend survive a broadcast, a gather, a message?"""
+    last, intact = comm.world_size - 1, {}
+    for dtype in sorted(ft.current_backend().dtypes, key=str):
+        count = 3 * dtype.itemsize
+        sent = [bytes((r + i * i) % 2 for i in range(count)) for r in range(last + 1)]
+        x = ft.frombytes(sent[comm.rank], (3,), dtype)
+        got = [comm.broadcast(x, last), *comm.all_gather(x)]
+        want = [sent[last], *sent]
+        if last:
+            comm.send(x, (comm.rank + 1) % (last + 1))
+            got.append(comm.recv((comm.rank - 1) % (last + 1)))
+            want.append(sent[comm.rank - 1])
+        same = [bytes(y.tobytes()) for y in got] == want
+        intact[str(dtype)] = same and all(y.dtype is dtype for y in got)
+    return intact
+
+
+def tags(comm: Communicator) -> list[float]:
+    """Rank 1 takes messages in another order of tags; within a tag they keep theirs."""
+    order = [(7, 1.0), (0, 2.0), (7, 3.0), (32767, 4.0)]
+    if comm.rank == 0:
+        for tag, value in order:
+            comm.send(ft.asarray(value), 1, tag=tag)
+    if comm.rank != 1:
+        return []
+    return [comm.recv(0, tag=tag).item() for tag in (32767, 0, 7, 7)]
+
+
+def sender_goes_on(comm: Communicator) -> list[float]:
+    """What the sender does to its handle after ``send`` does not reach the receiver."""
+    if comm.rank == 0:
+        x = ft.asarray([1.0, 2.0])
+        comm.send(x, 1)
+        x[0] = 99.0
+        x += 5.0
+    comm.barrier()
+    return list(comm.recv(0).tolist()) if comm.rank == 1 else []
+
+
+def posted_receives(comm: Communicator) -> dict[str, Any]:
+    """Receives that are posted before the sends, with collectives in between."""
+    peer = comm.rank ^ 1
+    first = comm.recv(peer, async_op=True)
+    second = comm.recv(peer, async_op=True)
+    total = comm.all_reduce(ft.asarray(1.0)).item()
+    early = first.done
+    comm.barrier()
+    for value in (10.0, 20.0):
+        sent = comm.send(ft.asarray(value + comm.rank), peer, async_op=True)
+        sent.wait()
+    return {"early": early, "total": total, "got": [second.wait().item(), first.wait().item()]}
 
 
 def from_anybody(comm: Communicator) -> list[Any]:

@@ -15,28 +15,28 @@ class MessageTests(FailureTests, official=True):
     @worlds(2, 3, 4)
     def test_messages_carry_shape_and_dtype_in_order(self, world_size: int) -> None:
         specs: list[Spec] = [(shape, dtype) for shape in SHAPES for dtype in (*DTYPES, "bool")]
-        for rank, found in enumerate(self.launch(world_size, programs.messages, specs)):
+        for rank, found in enumerate(self.launch(world_size, message_programs.messages, specs)):
             others = [r for r in range(world_size) if r != rank]
             want = [data.operand(r + i, spec) for r in others for i, spec in enumerate(specs)]
             assert agrees(found, want)
 
     @worlds(1, 2, 3, 4)
     def test_every_dtype_of_the_backend_travels(self, world_size: int) -> None:
-        for intact in self.launch(world_size, programs.every_dtype):
+        for intact in self.launch(world_size, message_programs.every_dtype):
             assert len(intact) >= 5
             assert all(intact.values()), [name for name, well in intact.items() if not well]
 
     @worlds(2, 3, 4)
     def test_tags_are_separate_channels(self, world_size: int) -> None:
-        assert self.launch(world_size, programs.tags)[1] == [4.0, 2.0, 1.0, 3.0]
+        assert self.launch(world_size, message_programs.tags)[1] == [4.0, 2.0, 1.0, 3.0]
 
     @worlds(2, 3, 4)
     def test_a_message_is_the_value_that_was_sent(self, world_size: int) -> None:
-        assert self.launch(world_size, programs.sender_goes_on)[1] == [1.0, 2.0]
+        assert self.launch(world_size, message_programs.sender_goes_on)[1] == [1.0, 2.0]
 
     @worlds(2, 4)
     def test_receives_may_be_posted_first(self, world_size: int) -> None:
-        for rank, found in enumerate(self.launch(world_size, programs.posted_receives)):
+        for rank, found in enumerate(self.launch(world_size, message_programs.posted_receives)):
             peer = rank ^ 1
             want = {"early": False, "total": world_size, "got": [20.0 + peer, 10.0 + peer]}
             assert found == want
