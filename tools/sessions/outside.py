@@ -25,6 +25,8 @@ TORCH = "torch==2.13.0"
 HUBS = ["torchvision>=0.28,<0.29", "transformers>=5.20,<6", "safetensors>=0.4,<1"]
 #: What PyTorch's own test data imports.
 TORCH_TESTING = ["expecttest>=0.2"]
+#: What starts ranks besides `fl-dist run`: mpiexec, torchrun, Ray.
+LAUNCHERS = ["mpich>=4", "mpi4py>=4", "ray>=2.9", TORCH]
 # The revision of data-apis/array-api-tests that array-api-deviations.txt was written for.
 ARRAY_API_TESTS = "55fcc60179efa2680ddd6cd926ddf17b83530e2b"
 
@@ -64,6 +66,15 @@ def opinfo(session: nox.Session) -> None:
     """
     command = [torch_python, "-m", "pytest", "-q", "tests/opinfo"]
     session.run(*command, *session.posargs, external=True)
+
+
+@nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
+def launchers(session: nox.Session) -> None:
+    """One script under `fl-dist run`, mpiexec, torchrun, Ray and the variables of srun."""
+    install_editable(session, *closure("fl-dist"), *test_requirements("fl-dist"), *LAUNCHERS)
+    tests = [f"packages/fl-dist/tests/test_{name}.py" for name in ("launchers", "ray_example")]
+    required = {"FL_REQUIRED": "mpich mpi4py torch ray"}
+    session.run("pytest", "-q", *tests, *session.posargs, env=required)
 
 
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", requires=["wheels"])

@@ -22,6 +22,7 @@ IMPLEMENTATIONS = [
     ("tensor", "null"),
     ("dist", "local"),
     ("dist", "threads"),
+    ("dist", "processes"),
 ]
 #: Have `jit` put off everything and plan it at once, and hand all contractions to the generated
 #: kernels, not only what is worth it.

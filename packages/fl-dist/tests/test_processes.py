@@ -238,6 +238,43 @@ def test_abort_ends_waits_on_all_ranks_and_threads(tmp_path: Path) -> None:
     assert join_by_hand(tmp_path, nodes(tmp_path, [2]), program) == ["", "0"]
 
 
+def test_the_cause_of_an_abort_comes_behind_a_message_under_way(tmp_path: Path) -> None:
+    def program(comm: Communicator) -> str:
+        if comm.rank == 0:
+            large = ft.ones(1 << 23)
+            sender = threading.Thread(target=comm.send, args=(large, 1))
+            sender.start()
+            comm.recv(1, tag=1)
+            comm.abort("out of patience")
+            sender.join()
+            return ""
+        comm.send(ft.ones(1), 0, tag=1)
+        with pytest.raises(PeerError, match="out of patience"):
+            while True:
+                comm.recv(0)
+        return "told"
+
+    assert join_by_hand(tmp_path, nodes(tmp_path, [2]), program) == ["", "told"]
+
+
+def test_after_the_failure_of_another_rank_every_call_names_it(tmp_path: Path) -> None:
+    def program(comm: Communicator) -> list[int]:
+        if comm.rank == 1:
+            comm.recv(0)
+            comm.abort("no disk")
+            return []
+        work = comm.all_reduce(ft.ones(3), async_op=True)
+        comm.send(ft.ones(1), 1)
+        found = []
+        for call in (work.wait, comm.barrier, lambda: comm.all_gather(ft.ones(1))):
+            with pytest.raises(PeerError, match="no disk") as caught:
+                call()
+            found.append(caught.value.rank)
+        return found
+
+    assert join_by_hand(tmp_path, nodes(tmp_path, [2]), program) == [[1, 1, 1], []]
+
+
 # ---- memory --------------------------------------------------------------------------------------
 
 

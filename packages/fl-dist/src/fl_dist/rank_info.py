@@ -118,8 +118,9 @@ def torchrun(given: Variables) -> RankInfo | None:
 
 def open_mpi(given: Variables) -> RankInfo | None:
     """Of Open MPI's mpiexec."""
-    names = (f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"))
-    info = given.place(*names, "OMPI_MCA_orte_ess_node_rank")
+    stem = "OMPI_COMM_WORLD_"
+    local = stem + "LOCAL_RANK", stem + "LOCAL_SIZE"
+    info = given.place(stem + "RANK", stem + "SIZE", *local)
     return info and replace(info, store="mpi:")
 
 
@@ -201,15 +202,14 @@ class Variables:
         self.half(rank, size)
         self.half(local_rank, local_size)
         number, alone = self.number(rank), not self.get(local_rank)
-        values = dict(
-            rank=number,
-            world_size=self.number(size),
-            local_rank=self.number(local_rank, 0),
-            local_size=self.number(local_size, 1),
-            node=self.number(node, number if alone else 0),
-        )
         try:
-            return RankInfo(**values)
+            return RankInfo(
+                rank=number,
+                world_size=self.number(size),
+                local_rank=self.number(local_rank, 0),
+                local_size=self.number(local_size, 1),
+                node=self.number(node, number if alone else 0),
+            )
         except ArgumentError as error:
             shown = (f"{n}={self.get(n)}" for n in (rank, size, local_rank, local_size, node))
             set_ones = ", ".join(text for text in shown if not text.endswith("="))

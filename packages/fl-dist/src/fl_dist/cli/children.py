@@ -48,10 +48,13 @@ class Child:
     def ended(self) -> bool:
         """Whether it has ended; if so, what it left behind is killed, and ``status`` is known."""
         if self.status is None:
-            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            if os.waitid(os.P_PID, self.process.pid, options) is None:
+            if hasattr(os, "waitid"):  # a look, so that nobody else gets the number of its group
+                options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+                if os.waitid(os.P_PID, self.process.pid, options) is None:
+                    return False
+            elif self.process.poll() is None:
                 return False
-            self.signal(signal.SIGKILL)  # before the number of the group can be used again
+            self.signal(signal.SIGKILL)
             self.status = self.process.wait()
         return True
 

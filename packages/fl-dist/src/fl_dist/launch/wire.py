@@ -1,8 +1,8 @@
-"""What crosses the border between processes: a program to the ranks, and its outcome back.
+"""Programs and outcomes as bytes: a program goes to the ranks, its outcome comes back.
 
-Launchers that start processes use it: ``launch.processes``, and those of MPI and others. Everything
-is pickled, so a program is a function of a module; closures and lambdas are refused with an error
-that says so.
+Launchers that start processes use this module: ``launch.processes``, and those of MPI and others.
+Everything is pickled, so a program is a function of a module. Closures and lambdas are refused with
+an error that says so.
 """
 
 from __future__ import annotations

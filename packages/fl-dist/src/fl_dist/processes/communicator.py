@@ -12,7 +12,7 @@ import fl_tensor as ft
 from fl_dist import derived
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
-from fl_dist.errors import DistError
+from fl_dist.errors import DistError, PeerError
 from fl_dist.host_arrays import HostArray, empty, flat, storage, tensor
 from fl_dist.processes import ring
 from fl_dist.processes.arena import Arena
@@ -77,6 +77,16 @@ class ProcessesCommunicator(Communicator):
     def abort(self, cause: str) -> None:
         super().abort(cause)
         self._world.abort(cause)
+
+    def check_usable(self, deadline: Deadline) -> None:
+        """Where another rank's failure is the reason, it is a PeerError about that rank."""
+        try:
+            super().check_usable(deadline)
+        except DistError:
+            sockets = self._world.sockets
+            if sockets.failure is None or sockets.has_left:
+                raise
+            raise PeerError(deadline.where, *sockets.failure) from None
 
     def do_split(
         self, color: int | None, key: int, deadline: Deadline

@@ -1,8 +1,8 @@
 """How the ranks of a world connect: a socket between every two of them.
 
 Every rank brings a *card* to the rendezvous: its host, and the addresses of its listening sockets.
-Then it connects to all lower ranks and is connected by all higher ones: by Unix sockets within a
-host, by TCP between hosts. Who connects shows a secret that stands on the card alone.
+Then it connects to all lower ranks, and all higher ones connect to it: by Unix sockets within a
+host, by TCP between hosts. A rank that connects shows a secret that stands on the card alone.
 """
 
 from __future__ import annotations

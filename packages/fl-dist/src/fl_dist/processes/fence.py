@@ -1,10 +1,9 @@
-"""``fence()``: what this thread wrote before is visible to other processes before what it writes
-afterwards, and what it reads afterwards is read afterwards.
+"""``fence()``: memory accesses of this thread before the call come before those after it.
 
-x86 processors keep stores in order and loads in order (total store order), and the interpreter
-does nothing to reorder them, so nothing is left to do there. Elsewhere, as on Arm, the fence is a
-system call: ``membarrier(2)`` on Linux, which promises that all accesses of the calling thread
-before it come before those after it, and ``OSMemoryBarrier`` on macOS.
+x86 processors keep stores in order and loads in order (total store order). The interpreter does
+not reorder them either, so nothing is left to do there. Elsewhere, as on Arm, the fence is a call
+of the system. ``membarrier(2)`` on Linux promises this order for the calling thread. On macOS it
+is ``OSMemoryBarrier``.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import selectors
 import socket
 import struct
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -32,6 +33,7 @@ HEAD = struct.Struct("<BxHIIQ")  # kind, bytes of the text, channel, tag, bytes 
 DATA, ENDED, FAILED = range(3)
 _BYTE = np.dtype(np.uint8)
 _ALIGNMENT = 64
+_FAREWELL = 1.0  # seconds in which all others are told of the end
 _LOOK = 0.1  # seconds between two looks at failures while a stream is full
 KILLED = "its process was killed, or its connection broke"
 
@@ -47,8 +49,9 @@ class Message(NamedTuple):
 class Sockets:
     """The streams of one rank to all others; ranks are those of the world.
 
-    failure  the rank whose failure ended the world, and its cause; None while all is well
-    gone     ranks that have ended, each with the reason
+    failure   the rank whose failure ended the world, and its cause; None while all is well
+    gone      ranks that have ended, each with the reason
+    has_left  whether this rank has said goodbye
     """
 
     def __init__(self, rank: int, streams: Mapping[int, socket.socket]) -> None:
@@ -59,7 +62,8 @@ class Sockets:
         self._changed = threading.Condition()
         self._inbox: dict[tuple[int, int, int], deque[Message]] = {}  # src, tag, channel
         self._numbers = itertools.count()
-        self._left = False
+        self.has_left = False
+        self._all_told = threading.Event()
         self._reader = threading.Thread(target=self._read, name="fl_dist reader", daemon=True)
         self._reader.start()
 
@@ -149,13 +153,16 @@ class Sockets:
 
     def _say(self, kind: int, origin: int, cause: str) -> None:
         with self._changed:
-            said, self._left = self._left, True
+            said, self.has_left = self.has_left, True
         if said:
+            self._all_told.wait(_FAREWELL)  # the process may end behind this call
             return
         text = cause.encode()[:2000]
         farewell = HEAD.pack(kind, len(text), 0, origin, 0) + text
+        until = time.monotonic() + _FAREWELL
         for stream in self._streams.values():
-            stream.end(farewell)
+            stream.end(farewell, until)
+        self._all_told.set()
 
     # ---- the reader thread
 
@@ -191,7 +198,7 @@ class Sockets:
 
     def _note_end(self, src: int, kind: int, origin: int, cause: str) -> None:
         with self._changed:
-            if kind == FAILED and self.failure is None and not self._left:
+            if kind == FAILED and self.failure is None and not self.has_left:
                 self.failure = (origin, cause)
             self.gone[src] = cause
             self._changed.notify_all()
@@ -218,12 +225,10 @@ class _Stream:
                 try:
                     sent = self.socket.sendmsg(parts)
                 except BlockingIOError:
-                    look()
-                    if not deadline.remaining():
-                        raise deadline.error("a rank that takes in no messages") from None
-                    poll = select.poll()
-                    poll.register(self.socket, select.POLLOUT)
-                    poll.poll(1000 * min(_LOOK, deadline.remaining()))
+                    if not self._can_write(min(_LOOK, deadline.remaining())):
+                        look()
+                        if not deadline.remaining():
+                            raise deadline.error("a rank that takes in no messages") from None
                     continue
                 begun = True
                 while parts and sent >= len(parts[0]):
@@ -238,12 +243,21 @@ class _Stream:
         finally:
             self._lock.release()
 
-    def end(self, farewell: bytes) -> None:
-        """Write ``farewell`` where that is possible at once, then end this direction."""
-        free = self._lock.acquire(timeout=0.1)
+    def _can_write(self, seconds: float) -> bool:
+        """Whether there is room for more, now or within so many seconds."""
+        poll = select.poll()
+        try:
+            poll.register(self.socket, select.POLLOUT)
+        except ValueError:  # closed by the reader thread, since all others are gone
+            raise ConnectionError("the stream is closed") from None
+        return bool(poll.poll(1000 * seconds))
+
+    def end(self, farewell: bytes, until: float) -> None:
+        """Write ``farewell`` if that is possible before ``until``, then end this direction."""
+        free = self._lock.acquire(timeout=max(0.0, until - time.monotonic()))
         try:
             with contextlib.suppress(OSError):
-                if free:
+                if free and self._can_write(max(0.0, until - time.monotonic())):
                     self.socket.send(farewell)
                 self.socket.shutdown(socket.SHUT_WR)
         finally:

@@ -1,4 +1,4 @@
-"""What the communicators of a world share on one rank: its connections, and the shared memory."""
+"""The connections and the shared memory of one rank, for all communicators of its world."""
 
 from __future__ import annotations
 
