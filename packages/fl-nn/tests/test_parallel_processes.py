@@ -8,7 +8,7 @@ import test_pipeline as pipeline_programs
 import test_sharded as programs
 import test_sharded_checkpoints as checkpoint_programs
 import test_sharded_embedding as embedding_programs
-import test_sharded_memory as memory_programs
+import test_sharded_memory as memory
 
 import fl_dist as dist
 import fl_tensor as ft
@@ -21,10 +21,25 @@ def test_sharded_training_is_that_without_sharding(stage):
     programs.compare(Processes.run(2, programs.train_sharded, stage), programs.train_plain())
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jit"])
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_live_bytes_are_those_of_the_formula(stage):
-    for found in Processes.run(2, memory_programs.sharded_alone, stage):
-        assert found == pytest.approx(memory_programs.FORMULAS[stage](2), rel=0.05)
+def test_live_bytes_are_those_of_the_formula(stage, backend):
+    pytest.importorskip("fl_jit") if backend == "jit" else None
+    with ft.use(backend):
+        for found in Processes.run(2, memory.sharded_alone, stage):
+            assert found == pytest.approx(memory.FORMULAS[stage](2), rel=0.05)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jit"])
+def test_at_stage_3_one_unit_at_a_time_is_whole(backend):
+    pytest.importorskip("fl_jit") if backend == "jit" else None
+    with ft.use(backend):
+        for forward, backward in Processes.run(2, memory.whole):
+            assert len(forward) == len(backward) == memory.LAYERS
+            # The communicator keeps the last asynchronous results, up to a unit here.
+            assert max(forward) < 3 * memory.P / 2 + 2.1 * memory.UNIT
+            # In the backward pass also its gradient, and that of a unit on its way to its owners.
+            assert max(backward) < 4 * memory.P / 2 + 3.1 * memory.UNIT
 
 
 def test_a_pipeline_trains_as_the_whole_model():

@@ -247,3 +247,17 @@ def test_what_does_not_fit_is_refused_on_every_rank(tmp_path):
             parallel.save_checkpoint(path, comm, sharded, position={"x": object()})
 
     dist.threads.run(2, refused)
+
+
+def test_a_path_that_is_a_folder_is_refused_on_every_rank(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.mkdir()
+
+    def save(comm):
+        model = nn.Linear(4, 4)
+        sharded = parallel.Sharded(comm, model, nn.Adam(model.parameters()), 2)
+        with pytest.raises(CheckpointError, match="rank 0: .*rank 1: "):
+            parallel.save_weights(path, comm, sharded)
+
+    dist.threads.run(2, save)
+    assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]

@@ -36,6 +36,7 @@ from fl_nn.parallel.whole_state import load_whole_state, whole_tensors
 from fl_nn.state_dict import deduplicated
 from fl_nn.weights import CHECKPOINT, MODEL, FileMetadata
 from fl_tensor.annotations import checked
+from fl_tensor.files import target_of
 
 Tensors = Iterator[tuple[str, ft.Tensor]]
 
@@ -232,6 +233,7 @@ def _write(
     shard = shard_name(path, comm.rank + 1, comm.world_size, token)
     mine = {"names": list(own), "bytes": sum(x.nbytes for x in own.values()), "checksum": ""}
     try:
+        target_of(path)  # raises for what is no regular file
         if own:
             mine["checksum"] = write_shard(path.with_name(shard), own)
     except (OSError, CheckpointError) as error:
