@@ -105,9 +105,9 @@ def test_a_module_in_its_constructor_has_the_name_of_its_class():
             self.gate = gate
             self.scale = nn.Parameter(nn.init.constant((64,), 1.0))
 
-    with mem.observe() as seen, mem.cause(module="outer"):
+    with mem.observe() as seen, mem.cause(module="outer") as outer:
         Child()
-        assert CURRENT.get() == mem.Cause(module="outer")
+        assert CURRENT.get() == outer
     assert keys(seen, "module") == {("outer.Child",), ("outer.Child.Linear",)}
     del model
 
