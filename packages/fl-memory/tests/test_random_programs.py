@@ -33,6 +33,17 @@ MIB = 1 << 20
 #: Of another program.
 PLAN = Plan.of([Request(512 * n, 64, None, t, t + 3) for t, n in enumerate(range(1, 60))])
 
+
+class Unmarked(PlannedManager):
+    """Finds the steps itself."""
+
+    CONTRACT = (1, 0)
+    name = "unmarked"
+
+    def mark(self, name: str, number: int = 0) -> None:
+        pass
+
+
 Make = Callable[[DeviceMemory], AccountingManager]
 MODES: dict[str, Make] = {
     "system": SystemManager,
@@ -52,6 +63,7 @@ MODES: dict[str, Make] = {
     "exact, debug": lambda m: ExactManager(m, debug=True),
     "arena": ArenaManager,
     "planned": PlannedManager,
+    "planned, without marks": Unmarked,
     "planned, beforehand": lambda m: PlannedManager(m, plan=PLAN),
 }
 
