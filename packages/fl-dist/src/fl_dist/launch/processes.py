@@ -170,7 +170,13 @@ def what_ended(rank: int, exitcode: int | None) -> str:
 def _child(packed: bytes, place: RankInfo, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's, which ends all
     end_with_parent()
-    outcome = wire.perform(packed, place, joined=lambda: pipe.send_bytes(JOINED))
+
+    def joined() -> None:
+        with contextlib.suppress(OSError):  # not empty yet, or gone; the caller may be killed
+            os.rmdir(place.store.removeprefix("file:"))
+        pipe.send_bytes(JOINED)
+
+    outcome = wire.perform(packed, place, joined)
     with contextlib.suppress(BrokenPipeError):
         pipe.send_bytes(outcome)
     pipe.close()
