@@ -330,14 +330,12 @@ def import_cupy() -> Any:
     try:
         import cupy
         from cupy.cuda import nccl
+
+        if not getattr(nccl, "available", True):
+            raise ImportError("this CuPy was built without NCCL")
     except ImportError as error:
         raise DistError(
             f"communicator 'nccl' needs CuPy with NCCL ({error}); install fl-cupy[cuda12,nccl] or "
             "fl-cupy[cuda13,nccl]"
         ) from error
-    if not getattr(nccl, "available", True):
-        raise DistError(
-            "communicator 'nccl': this CuPy was built without NCCL; "
-            "see `python -m cupyx.tools.install_library`"
-        )
     return cupy
