@@ -1,8 +1,8 @@
 """``nccl``: one rank per GPU; tensors on CUDA devices go through NCCL (``fl-cupy[nccl]``).
 
-What NCCL does not do is done by ``processes``, from which ``NcclCommunicator`` derives: messages,
-tensors on the host, the comparison of calls before each collective, and news of ranks that are
-gone. Through those, ranks enter a collective of NCCL together or not at all.
+``NcclCommunicator`` derives from that of ``processes``, which carries messages and tensors on the
+host, compares calls before each collective and tells which ranks are gone. So ranks enter a
+collective of NCCL together or not at all.
 
 Collectives run on a stream of the communicator, behind the work that the caller's stream had when
 they were called. The caller's stream waits for them; the host does not, unless it asks
@@ -288,8 +288,7 @@ class NcclCommunicator(ProcessesCommunicator):
         """Put a collective on the stream of this communicator, behind what ``x`` depends on."""
         here = beside_device(x, Device("cuda", self._index))
         stream, order = self._stream_of(here), order_of_call.get()
-        asynchronous = order is not None
-        order = order or Order(self._event(stream))
+        blocking, order = order is None, order or Order(self._event(stream))
         with self._device, self._stream:
             self._stream.wait_event(order.ready)
             source = self._cupy.ascontiguousarray(self._cupy.from_dlpack(here))
@@ -298,7 +297,7 @@ class NcclCommunicator(ProcessesCommunicator):
                 enqueue(source, out, to)
         order.done = self._event(self._stream)
         self._watchdog.watch(order.done, deadline, (source, out))
-        if not asynchronous or here is not x:  # it is moved back at once
+        if blocking or here is not x:  # it is moved back at once
             stream.wait_event(order.done)
         return beside_device(ft.from_dlpack(out, x.backend, here.device), x.device)
 
@@ -330,14 +329,12 @@ def import_cupy() -> Any:
     try:
         import cupy
         from cupy.cuda import nccl
+
+        if not getattr(nccl, "available", True):
+            raise ImportError("this CuPy was built without NCCL")
     except ImportError as error:
         raise DistError(
             f"communicator 'nccl' needs CuPy with NCCL ({error}); install fl-cupy[cuda12,nccl] or "
             "fl-cupy[cuda13,nccl]"
         ) from error
-    if not getattr(nccl, "available", True):
-        raise DistError(
-            "communicator 'nccl': this CuPy was built without NCCL; "
-            "see `python -m cupyx.tools.install_library`"
-        )
     return cupy

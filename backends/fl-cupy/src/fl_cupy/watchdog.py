@@ -1,4 +1,4 @@
-"""Collectives that a device has under way: whoever takes too long, or waits in vain, is aborted."""
+"""Collectives under way on a device: those that take too long, or wait in vain, are aborted."""
 
 from __future__ import annotations
 

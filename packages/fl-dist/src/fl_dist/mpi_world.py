@@ -1,4 +1,4 @@
-"""What the ``mpi`` communicators of one process share: waiting, messages, news of other ranks.
+"""The MPI job as one process sees it: waiting, messages, news of other ranks.
 
 MPI has no timeouts and does not say who is gone. So operations are nonblocking and polled, and a
 rank that fails or ends tells all others over a communicator of its own.

@@ -49,7 +49,7 @@ def run(
     *args: Any,
     timeout: float | None = None,
 ) -> list[Any]:
-    """``communicator.run``. What ranks print comes out here; they read no input.
+    """``communicator.run``. The output of the ranks appears here; they read no input.
 
     Raises ProgramError when a rank raises or its process ends otherwise. No process is left when
     ``run`` is left, whatever the reason.
