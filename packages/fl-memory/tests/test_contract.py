@@ -12,6 +12,9 @@ from fl_memory import contract
 from fl_memory.contract import ContractError, Version, negotiate, stated_version
 from fl_memory.contract.memory import PINNED
 
+#: The digest of every frozen version, by file: ``python -m fl_memory.contract --freeze`` prints it.
+FROZEN = {"memory-1.0.json": "a1978a23fdcf6694"}
+
 
 class Shop(ABC):
     """Nothing here is ever called."""
@@ -175,8 +178,13 @@ def test_file_edited_by_hand_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_memory_contract_is_pinned() -> None:
-    """When this fails and the change is meant: ``python -m fl_memory.contract --write``."""
     PINNED.check()
+
+
+def test_frozen_versions_are_what_they_were() -> None:
+    found = {f"memory-{body['version']}.json": body for body in PINNED.versions()}
+    frozen = {name: body["digest"] for name, body in found.items() if body["status"] == "frozen"}
+    assert frozen == FROZEN
 
 
 def test_functions_for_backends_are_part_of_the_memory_contract() -> None:
