@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 from fl_dist.errors import MismatchError
 from fl_tensor import Tensor
 
+__all__ = ["Call", "compare"]
+
 #: What ranks must agree on: operation, operands as (dtype, shape) and parameters.
 Signature: TypeAlias = tuple[Any, ...]
 

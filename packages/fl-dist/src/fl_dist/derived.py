@@ -25,6 +25,26 @@ if TYPE_CHECKING:
     from fl_dist.communicator import Communicator
     from fl_dist.transport import Transport
 
+__all__ = [
+    "all_gather",
+    "all_gather_tensor",
+    "all_reduce",
+    "all_reduce_many",
+    "all_to_all",
+    "barrier",
+    "broadcast",
+    "check_consistent",
+    "compare_descriptions",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "row_counts",
+    "rows",
+    "scatter",
+    "split",
+]
+
 # One tag per algorithm: where nobody checks consistency, a mix-up waits in vain instead of
 # taking another collective's message for its own.
 CHECK, REDUCE, BROADCAST, GATHER, EXCHANGE, BARRIER, SPLIT, TEXTS, SCATTER = range(

@@ -12,6 +12,18 @@ from fl_memory.errors import FlError as FlError
 from fl_tensor.errors import ArgumentError as ArgumentError
 from fl_tensor.errors import DTypeError as DTypeError
 
+__all__ = [
+    "ArgumentError",
+    "DTypeError",
+    "DistError",
+    "DistTimeoutError",
+    "FlError",
+    "MismatchError",
+    "PeerError",
+    "ProgramError",
+    "one_line",
+]
+
 
 class DistError(FlError, RuntimeError):
     """A communicator cannot do what was asked."""

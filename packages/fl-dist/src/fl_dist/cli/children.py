@@ -1,7 +1,7 @@
 """The processes of one host: started, watched, their output prefixed, ended together.
 
-Each is the leader of a session of its own, so that a signal from the terminal reaches it through
-the launcher only, and so that what it leaves behind can be killed with it.
+Each is the leader of a session of its own. So a signal from the terminal reaches it through the
+launcher only, and processes that it started can be killed with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes over the connections of a ``TCPStore``: the handshake, requests and replies.
+"""The protocol of a ``TCPStore``: the handshake, requests and replies.
 
 Server: MAGIC, nonce. Client: MAGIC, nonce, generation, proof. Server: OK with its own proof, or
 a refusal. A proof is an HMAC-SHA256 under the token over both nonces, so the token itself never
