@@ -20,7 +20,6 @@ LIMIT = 60  # seconds
 
 class TestMPI(CommunicatorSuite):
     communicator = MPICommunicator
-    outside_store = ""  # mpiexec starts ranks from outside: see below
 
 
 def ended(ranks: int, program: str) -> subprocess.CompletedProcess[str]:

@@ -49,6 +49,7 @@ class MPICommunicator(Communicator):
 
     CONTRACT: ClassVar[tuple[int, int]] = (1, 0)
     name = "mpi"
+    own_launcher = True  # mpiexec
     capabilities = frozenset({"agreement"})  # MPI chooses the order of a reduction
     native_dtypes = frozenset(
         "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 "
