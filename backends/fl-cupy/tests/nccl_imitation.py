@@ -114,7 +114,7 @@ class Array:
         return (2, 0)
 
 
-class Meeting:
+class PendingCollective:
     """One collective of a communicator: what each rank brings, by its number."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class World:
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.meetings: dict[int, Meeting] = {}
+        self.pending: dict[int, PendingCollective] = {}
         self.aborted = False
 
 
@@ -203,23 +203,23 @@ class NcclCommunicator:
     def _meet(self, number: int, brought: tuple[str, Any, Any, tuple[Any, ...]]) -> None:
         world = self._world
         with world.changed:
-            meeting = world.meetings.setdefault(number, Meeting())
-            meeting.brought[self._rank] = brought
+            pending = world.pending.setdefault(number, PendingCollective())
+            pending.brought[self._rank] = brought
             world.changed.notify_all()
-            world.changed.wait_for(lambda: len(meeting.brought) == self._ndev or world.aborted)
+            world.changed.wait_for(lambda: len(pending.brought) == self._ndev or world.aborted)
             if world.aborted:
                 return
         what, _, out, rest = brought
-        rows = [meeting.brought[rank] for rank in range(self._ndev)]
+        rows = [pending.brought[rank] for rank in range(self._ndev)]
         assert {row[0] for row in rows} == {what} and {row[3] for row in rows} == {rest}
         if out is not None:
             with np.errstate(all="ignore"):
                 out[...] = self._result(what, [row[1] for row in rows], rest)
         with world.changed:  # nobody's operand changes before all have read it
-            meeting.left += 1
+            pending.left += 1
             world.changed.notify_all()
-            world.changed.wait_for(lambda: meeting.left == self._ndev or world.aborted)
-            world.meetings.pop(number, None)
+            world.changed.wait_for(lambda: pending.left == self._ndev or world.aborted)
+            world.pending.pop(number, None)
 
     def _result(self, what: str, rows: list[Any], rest: tuple[int, ...]) -> Any:
         if what == "gather":

@@ -25,9 +25,7 @@ class Order:
 
 
 #: The order of the asynchronous call that this context performs.
-order_of_call: contextvars.ContextVar[Order | None] = (
-    contextvars.ContextVar("order", default=None)
-)
+order_of_call: contextvars.ContextVar[Order | None] = contextvars.ContextVar("order", default=None)
 
 
 class StreamWork(Work):

@@ -19,9 +19,11 @@ from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, DistTimeoutError, MismatchError, PeerError, ProgramError
 from fl_dist.executor import Executor
 from fl_dist.flight_recorder import Entry, FlightRecorder
-from fl_dist.rank_info import RankInfo
+from fl_dist.initialize import init
+from fl_dist.rank_info import RankInfo, environment
 from fl_dist.reducer import Reducer
 from fl_dist.registry import REGISTRY
+from fl_dist.store import Store, StoreError, open_store
 from fl_dist.transport import Transport
 from fl_dist.work import Work
 from fl_memory import contract as pinned
@@ -48,6 +50,7 @@ CLASSES: dict[type, tuple[str, ...]] = {
     Work: (),
     Deadline: (),
     RankInfo: tuple(field.name for field in fields(RankInfo)),
+    Store: (),
     Reducer: (),
     FlightRecorder: (),
     Entry: Entry.__slots__,
@@ -56,16 +59,20 @@ CLASSES: dict[type, tuple[str, ...]] = {
     PeerError: (),
     MismatchError: (),
     ProgramError: (),
+    StoreError: (),
 }
 #: What users and authors call, by module.
 FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "fl_dist": (
+        environment,
+        init,
         work.wait_any,
         arguments.even_counts,
         objects.all_gather_object,
         objects.broadcast_object,
         reducer.average_gradients,
     ),
+    "fl_dist.store": (open_store,),
     "fl_dist.launch": (launch.run, launch.check, launch.contexts, launch.in_threads, launch.shared),
     "fl_dist.reduction": (
         reduction.check,

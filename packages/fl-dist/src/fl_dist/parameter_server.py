@@ -119,17 +119,17 @@ class ParameterServer:
         self.updates += 1
 
     def _answer(self) -> None:
-        """Send the parameters to those that wait for them and are not too far ahead."""
+        """Send the parameters to those that wait for them and are not too far early."""
         slowest = min(self._clocks.values(), default=0)
-        ahead = []
+        early = []
         for worker, keys in self._waiting:
             clock = self._clocks.get(worker, 0)
             if self.staleness is not None and clock - slowest > self.staleness:
-                ahead.append((worker, keys))
+                early.append((worker, keys))
                 continue
             for key in keys:
                 self._comm.send(self.parameters[key], worker, tag=PARAMETER)
-        self._waiting = ahead
+        self._waiting = early
 
 
 class ParameterClient:

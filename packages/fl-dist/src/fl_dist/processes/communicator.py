@@ -92,8 +92,8 @@ class ProcessesCommunicator(Communicator):
         self, color: int | None, key: int, deadline: Deadline
     ) -> ProcessesCommunicator | None:
         """A group on the same sockets, with an arena of its own where it is within a host."""
-        asked = [-1 if color is None else color, key, self._world.channels]
-        found = derived.all_gather(self, ft.asarray(asked, ft.int64), deadline, derived.SPLIT)
+        mine = [-1 if color is None else color, key, self._world.channels]
+        found = derived.all_gather(self, ft.asarray(mine, ft.int64), deadline, derived.SPLIT)
         rows = [row.tolist() for row in found]
         # Groups that share two ranks need different channels. Each rank's count only grows, so the
         # largest count among the ranks of this split is new to all of them.

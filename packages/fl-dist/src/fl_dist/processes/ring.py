@@ -20,7 +20,7 @@ from fl_tensor import DType
 __all__ = ["all_reduce"]
 
 CHUNK = 1 << 18  # bytes
-CHUNKS_AHEAD = 4  # chunks per rank that are sent before the first result is waited for
+IN_FLIGHT = 4  # chunks per rank that are sent before the first result is waited for
 PARTIAL, RESULT = 0, 1
 
 #: (elements, which of the two): to the next rank; and from the rank before, as bytes.
@@ -41,8 +41,8 @@ def all_reduce(
     """The reduction of every rank's ``x`` in rank order into ``out``, which may be ``x`` itself."""
     each = CHUNK // x.itemsize
     parts = [slice(start, start + each) for start in range(0, max(x.size, 1), each)]
-    last, ahead = ranks - 1, CHUNKS_AHEAD * ranks
-    for step in range(len(parts) + ahead):
+    last, in_flight = ranks - 1, IN_FLIGHT * ranks
+    for step in range(len(parts) + in_flight):
         if step < len(parts):
             part = parts[step]
             total = _partial(x[part], op, dtype, rank, receive)
@@ -52,8 +52,8 @@ def all_reduce(
                 result = _finished(total, x.dtype, op, dtype, ranks)
                 send(result, RESULT)
                 out[part] = result
-        if step >= ahead and rank < last:
-            part = parts[step - ahead]
+        if step >= in_flight and rank < last:
+            part = parts[step - in_flight]
             result = receive(RESULT)
             if rank < last - 1:
                 send(result, RESULT)
