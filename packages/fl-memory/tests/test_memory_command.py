@@ -242,6 +242,12 @@ def test_record(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"run.flmt: {len(trace)} rows, ")
 
 
+#: Also where this process ignores the signal, as in the background of a shell.
+INTERRUPT = """import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.kill(os.getpid(), signal.SIGINT)"""
+
+
 @pytest.mark.parametrize(
     ("end", "status", "shown"),
     [
@@ -250,7 +256,7 @@ def test_record(tmp_path: Path) -> None:
         ("sys.exit('gave up')", 1, "gave up"),
         ("mem.current().alloc(1 << 60)", 1, "OutOfMemoryError"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", 128 + signal.SIGTERM, ""),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGINT)", 128 + signal.SIGINT, ""),
+        (INTERRUPT, 128 + signal.SIGINT, ""),
     ],
 )
 def test_the_trace_is_written_however_the_program_ends(

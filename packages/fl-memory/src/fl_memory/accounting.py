@@ -320,8 +320,8 @@ class AccountingManager(BlockUse, MemoryManager, Generic[AnyAccount]):
     def __del__(self) -> None:
         # What is cached goes back to the device. Blocks refer to their manager, so none is alive,
         # except where garbage collection found both and happens to finalise the manager first. When
-        # the interpreter ends, the system takes all.
-        if sys.is_finalizing():
+        # the interpreter ends, the system takes all; at its very end modules are None.
+        if sys is None or sys.is_finalizing():
             return
         accounts = getattr(self, "_accounts", {}).values()
         if accounts:
