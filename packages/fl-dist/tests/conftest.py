@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +21,8 @@ LAUNCHERS = (
 
 Start = Callable[..., "subprocess.Popen[str]"]
 sys.path.append(str(FOLDER))  # ranks import `process_programs` from there
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

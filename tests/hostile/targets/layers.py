@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
 from cases import Target
@@ -61,6 +62,7 @@ MADE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     *((f"Pool{n}D", {"window": 2}, {"window": "positive", "mode": "choice"}) for n in (1, 2, 3)),
     *((f"AdaptiveAvgPool{n}D", {"size": 2}, {"size": "count"}) for n in (1, 2, 3)),
     ("BatchNorm", {"features": 3}, {"features": "positive", "axis": "no_axis", "eps": "rate"}),
+    ("SyncBatchNorm", {"features": 3}, {"features": "positive", "axis": "no_axis", "eps": "rate"}),
     ("LayerNorm", {"shape": 3}, {"shape": "positive", "eps": "rate", "affine": "flag"}),
     ("GroupNorm", {"groups": 2, "features": 4}, {"groups": "positive", "features": "positive"}),
     ("RMSNorm", {"shape": 3}, {"shape": "positive"}),
@@ -257,6 +259,12 @@ TARGETS: list[Target] = [
         window="positive",
         stride="positive",
         padding="text_only",
+    ),
+    target(
+        "nn.convert_sync_batchnorm",
+        {"model": lambda: nn.BatchNorm(3), "communicator": dist.local},
+        model="module",
+        communicator="module",
     ),
     target("nn.summary", {"0": lambda: nn.Linear(3, 4), "1": (2, 3)}, _0="module", _1="shape"),
     target("nn.num_total_params", {"model": lambda: nn.Linear(3, 4)}, model="module"),

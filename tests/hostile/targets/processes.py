@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 import fl_dist as dist
@@ -19,6 +20,10 @@ def reduced(value: Any, **options: Any) -> Any:
     return dist.local().all_reduce(value, **options)
 
 
+def store() -> Any:
+    return dist.open_store("file:" + tempfile.mkdtemp(), server=True)
+
+
 def done() -> Any:
     return dist.local().barrier(async_op=True)
 
@@ -28,7 +33,7 @@ TARGETS: list[Target] = [
     target("mem.use", {"manager": "caching"}, manager="choice"),
     target("mem.device_memory", {"device": "cpu"}, device="device"),
     target("mem.observe", {"max_events": 10}, max_events="count"),
-    target("mem.on_usage", {"budget": 1 << 50, "callback": print}, budget="positive"),
+    target("mem.on_usage", {"budget": 1 << 50, "callback": lambda: print}, budget="positive"),
     target(
         "mem.get to allocate", {"nbytes": 64}, nbytes="count", alignment="positive", call=allocated
     ),
@@ -62,6 +67,35 @@ TARGETS: list[Target] = [
         {"communicator": dist.local, "value": 1},
         communicator="module",
     ),
+    target(
+        "dist.BucketReducer",
+        {"communicator": dist.local},
+        bucket_bytes="positive",
+        first_bucket_bytes="positive",
+    ),
+    target("dist.CompressedReducer", {"communicator": dist.local}, dtype="dtype"),
+    target(
+        "dist.mesh",
+        {"communicator": dist.local},
+        communicator="module",
+        data="positive",
+        tensor="positive",
+        pipe="positive",
+    ),
+    target(
+        "dist.open_store",
+        {"url": lambda: "file:" + tempfile.mkdtemp(), "server": True},
+        url="string",
+        token="string",
+        generation="count",
+        timeout="positive",
+    ),
+    target(
+        "dist.rendezvous",
+        {"store": store, "info": dist.RankInfo, "communicator": "local"},
+        store="module",
+        info="module",
+    ),
     target("dist.wait_any", {"works": lambda: [done()]}, works="iterable"),
     target("ft.profile", {}, path=[]),
     target("ft.wrapped", {"backend": "numpy"}, backend="device"),
@@ -88,6 +122,10 @@ UNTRIED: dict[str, str] = {
     "dist.Reducer": "an interface",
     "dist.InlineReducer": "takes a communicator, and nothing is done before a gradient comes",
     "dist.RankInfo": "plain data; who joins with it checks it",
+    "dist.Mesh": "what `mesh` returns",
+    "dist.Store": "an interface; its tests are those of the stores",
+    "dist.environment": "variables of the environment are texts; its own tests try them",
+    "dist.init": "a name and seconds; its own tests try them, in processes of their own",
     "dist.Work": "what a collective returns",
     "dist.Deadline": "of the modules below",
     "dist.communicators": "takes no arguments",

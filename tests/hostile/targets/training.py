@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import fl_dist as dist
 import fl_nn as nn
 from cases import Target
 from targets.making import Ready, ints, target, x
@@ -166,6 +167,12 @@ TARGETS: list[Target] = [
         log_every="count",
         schedule="module",
         call=lambda **o: _trainer(**o),
+    ),
+    target(
+        "nn.GradientAverage",
+        {"communicator": dist.local, "parameters": lambda: [nn.Parameter(x())]},
+        communicator="module",
+        parameters="iterable",
     ),
     target("nn.Trainer fits", {"epochs": 1}, epochs="positive", call=fitted),
 ]
