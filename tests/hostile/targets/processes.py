@@ -70,15 +70,17 @@ TARGETS: list[Target] = [
     target(
         "dist.BucketReducer",
         {"communicator": dist.local},
+        communicator="module",
         bucket_bytes="positive",
         first_bucket_bytes="positive",
     ),
-    target("dist.CompressedReducer", {"communicator": dist.local}, dtype="dtype"),
+    target(
+        "dist.CompressedReducer", {"communicator": dist.local}, communicator="module", dtype="dtype"
+    ),
     target(
         "dist.mesh",
         {"communicator": dist.local},
         communicator="module",
-        data="positive",
         tensor="positive",
         pipe="positive",
     ),
@@ -88,7 +90,6 @@ TARGETS: list[Target] = [
         url="string",
         token="string",
         generation="count",
-        timeout="positive",
     ),
     target(
         "dist.rendezvous",

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 import fl_tensor as ft
 from fl_dist.communicator import Communicator
 from fl_dist.errors import ArgumentError
-from fl_dist.reducer import GradientSpec, Reducer, check_planned, checked_plan
+from fl_dist.reducer import (
+    GradientSpec,
+    Reducer,
+    check_communicator,
+    check_planned,
+    checked_plan,
+)
 from fl_dist.values import beside
 from fl_dist.work import Work
 from fl_tensor import DType, Tensor
@@ -45,6 +51,7 @@ class BucketReducer(Reducer):
         for name, size in sizes.items():
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise ArgumentError(f"[BucketReducer] {name}={size!r}: give a number of bytes")
+        check_communicator("BucketReducer", communicator)
         self.communicator = communicator
         self.bucket_bytes, self.first_bucket_bytes = bucket_bytes, first_bucket_bytes
         self._specs: dict[str, tuple[tuple[int, ...], DType]] = {}

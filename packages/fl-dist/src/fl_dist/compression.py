@@ -9,7 +9,7 @@ import fl_tensor as ft
 from fl_dist.buckets import BucketReducer
 from fl_dist.communicator import Communicator
 from fl_dist.errors import ArgumentError
-from fl_dist.reducer import GradientSpec, Reducer
+from fl_dist.reducer import GradientSpec, Reducer, check_communicator
 from fl_tensor import DType, Tensor
 
 #: Elements below which a tensor travels as it is: scalars and biases cost no bytes.
@@ -44,6 +44,7 @@ class CompressedReducer(Reducer):
         self.dtype = ft.dtype(dtype)
         if self.dtype not in (ft.float16, ft.bfloat16):
             raise ArgumentError(f"[CompressedReducer] dtype {self.dtype}: float16 or bfloat16")
+        check_communicator("CompressedReducer", communicator)
         self.communicator, self.smallest = communicator, smallest
         self.reducer = BucketReducer(communicator) if reducer is None else reducer
         #: By key, what rounding took and was not sent yet; the keys are those that are rounded.

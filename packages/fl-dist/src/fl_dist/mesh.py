@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fl_dist.communicator import Communicator
 from fl_dist.errors import ArgumentError
+from fl_dist.reducer import check_communicator
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ def mesh(
     Raises ArgumentError, before anything is sent, where the sizes do not multiply to the number of
     ranks.
     """
+    check_communicator("mesh", communicator)
     world = communicator.world_size
     for name, size in (("data", data), ("tensor", tensor), ("pipe", pipe)):
         given = size is not None or name != "data"

@@ -17,6 +17,16 @@ from fl_dist.errors import ArgumentError
 from fl_dist.objects import all_gather_object
 from fl_tensor import DType, Tensor
 
+__all__ = [
+    "GradientSpec",
+    "InlineReducer",
+    "Reducer",
+    "average_gradients",
+    "check_communicator",
+    "check_planned",
+    "checked_plan",
+]
+
 #: The key, shape and dtype of one gradient.
 GradientSpec: TypeAlias = tuple[str, tuple[int, ...], "DType | str"]
 
@@ -104,13 +114,18 @@ def check_planned(
         )
 
 
+def check_communicator(where: str, communicator: object) -> None:
+    """Raise ArgumentError for what is no Communicator."""
+    if not isinstance(communicator, Communicator):
+        raise ArgumentError(f"[{where}] {communicator!r} is no Communicator")
+
+
 def average_gradients(
     communicator: Communicator, gradients: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """The mean over ranks of each gradient, in one ``all_reduce_many``. None (no gradient) stays
     None and must be None on every rank: MismatchError otherwise."""
-    if not isinstance(communicator, Communicator):
-        raise ArgumentError(f"[average_gradients] {communicator!r} is no Communicator")
+    check_communicator("average_gradients", communicator)
     if not isinstance(gradients, Sequence):
         raise ArgumentError(f"[average_gradients] gradients {gradients!r}: expected a list")
     present = [g for g in gradients if g is not None]

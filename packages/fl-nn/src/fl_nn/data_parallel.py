@@ -11,7 +11,8 @@ from typing import Any
 import fl_tensor as ft
 from fl_autograd import SparseGradient
 from fl_dist import BucketReducer, Communicator, Reducer
-from fl_nn.errors import TrainingError
+from fl_dist.reducer import check_communicator
+from fl_nn.errors import ModuleError, TrainingError
 from fl_nn.optim.precision import accumulation_dtype
 from fl_nn.parameter import Parameter, SparseParameter
 
@@ -43,6 +44,9 @@ class GradientAverage:
         parameters: Sequence[Parameter],
         reducer: Reducer | None = None,
     ) -> None:
+        check_communicator("GradientAverage", communicator)
+        if not isinstance(parameters, Sequence):
+            raise ModuleError(f"[GradientAverage] parameters {parameters!r}: expected a list")
         self.communicator = communicator
         self.reducer = BucketReducer(communicator) if reducer is None else reducer
         self.parameters = list(parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fl_dist.deadline import Deadline
 from fl_dist.errors import ArgumentError
 from fl_dist.store.store import KEY_LIMIT as KEY_LIMIT
 from fl_dist.store.store import VALUE_LIMIT as VALUE_LIMIT
@@ -35,6 +36,11 @@ def open_store(
 
     Raises StoreError, DistTimeoutError, or PluginError for an unknown scheme.
     """
+    if not isinstance(token, str):
+        raise ArgumentError(f"[store] token {token!r}: expected a text")
+    if isinstance(generation, bool) or not isinstance(generation, int) or generation < 0:
+        raise ArgumentError(f"[store] generation {generation!r}: expected a number from 0")
+    Deadline(timeout, "[store]")
     scheme = url.partition(":")[0] if isinstance(url, str) else ""
     if not scheme:
         raise ArgumentError(

@@ -11,7 +11,7 @@ from typing import Any
 
 from fl_dist._version import __version__
 from fl_dist.deadline import Deadline
-from fl_dist.errors import DistTimeoutError
+from fl_dist.errors import ArgumentError, DistTimeoutError
 from fl_dist.rank_info import RankInfo
 from fl_dist.store.store import Store, StoreError
 
@@ -31,6 +31,10 @@ def rendezvous(
     returns last, so that it may close the store at once.
     """
     Deadline(timeout, "[rendezvous]")
+    if not isinstance(store, Store) or not isinstance(info, RankInfo):
+        raise ArgumentError(
+            f"[rendezvous] expected a Store and a RankInfo, got {store!r}, {info!r}"
+        )
     mine = greeting(info, communicator, payload)
     place = store.add("rendezvous/arrivals", 1)
     store.set(f"rendezvous/arrival/{place}", json.dumps(mine).encode())

@@ -11,6 +11,8 @@ import fl_autograd as ag
 import fl_tensor as ft
 from fl_autograd.extend import defop
 from fl_dist import Communicator
+from fl_dist.reducer import check_communicator
+from fl_nn.errors import ModuleError
 from fl_nn.layers.norm import BatchNorm
 from fl_nn.module import Module
 from fl_nn.optim.precision import to_float32
@@ -71,6 +73,9 @@ class SyncBatchNorm(BatchNorm):
 def convert_sync_batchnorm(model: M, communicator: Communicator) -> M:
     """Make every BatchNorm of a model, itself included, a SyncBatchNorm over these ranks, in place,
     with the same parameters and buffers; the model."""
+    check_communicator("convert_sync_batchnorm", communicator)
+    if not isinstance(model, Module):
+        raise ModuleError(f"[convert_sync_batchnorm] {model!r} is no Module")
     for module in list(model.modules()):
         if type(module) is BatchNorm:
             module.__class__ = SyncBatchNorm
