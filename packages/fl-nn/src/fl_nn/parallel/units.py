@@ -212,4 +212,6 @@ def arrays_of(value: Any) -> list[Any]:
     if isinstance(value, ft.Array):
         return [value]
     parts = value.values() if isinstance(value, dict) else value
-    return [x for v in parts for x in arrays_of(v)] if isinstance(value, (tuple, list, dict)) else []
+    return (
+        [x for v in parts for x in arrays_of(v)] if isinstance(value, (tuple, list, dict)) else []
+    )
