@@ -88,7 +88,7 @@ class Measurements(NamedTuple):
 def measure(
     model: Module,
     batch: tuple[Any, Any],
-    loss: Callable[[Any, Any], ft.Array],
+    loss: Callable[[Any, Any], Any],
     optimizer: Optimizer,
     comm: dist.Communicator | None = None,
     *,

@@ -1,4 +1,4 @@
-"""What messages, copies and the swapper's file cost."""
+"""Costs of messages, of copies and of the swapper's file."""
 
 from __future__ import annotations
 

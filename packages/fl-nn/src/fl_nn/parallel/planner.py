@@ -7,9 +7,9 @@
     print(planner.table(plans[:5]))
     trainer = plans[0].apply(model, optimizer, comm)
 
-A plan says which units are checkpointed, the stage of sharding, what goes to a file, and where a
-pipeline is cut. Its time and peak are sums of what was measured (Flashlight, Kahn et al., 2022,
-case study 5.2.3; the linear model of messages: Hockney, 1994).
+A plan names the units that are checkpointed, the stage of sharding, the bytes that go to a file,
+and the cuts of a pipeline. Time and peak are sums of measurements. Planning is a case study of Kahn
+et al., "Flashlight", 2022. The linear model of messages is Hockney's, 1994.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fl_nn.parallel.sharded import Sharded
 from fl_nn.parallel.step_cost import StepCost
 from fl_nn.parallel.step_segments import checkpoint_units
 
-#: Up to so many candidates all are looked at. Beyond, units are checkpointed in one order alone.
+#: Up to so many candidates all are tried. Beyond, units are checkpointed in one order alone.
 CANDIDATES = 1000
 STAGES = 0, 1, 2, 3
 HEADER = "| stage | checkpointed | cuts | off-load, MB | ms | peak, MB |\n|--:|---|---|--:|--:|--:|"
@@ -119,13 +119,13 @@ def search(
 ) -> list[Plan]:
     """Plans whose peak is within `budget` bytes on each rank, the fastest first.
 
-    stages        of sharding that are looked at; 0 alone on one rank
-    microbatches  of a pipeline: given, cuts into as many stages as divide `world_size` are looked
-                  at, if the units were called one after another
+    stages        of sharding to try; 0 alone on one rank
+    microbatches  of a pipeline. Given, cuts are tried where the units were called one after
+                  another. The number of pipeline stages divides `world_size`
 
-    Off-load is looked at where `measure` was given a folder, for plans that exceed the budget.
-    Where there would be more than 1,000 candidates, units are checkpointed in the order of the
-    bytes that this saves per millisecond, and a pipeline is cut where its slowest stage is fastest.
+    Off-load is tried for plans that exceed the budget, where `measure` was given a folder. Beyond
+    1,000 candidates, units are checkpointed in the order of the bytes that this saves per
+    millisecond, and a pipeline is cut where its slowest stage is fastest.
 
     Raises ModuleError where no plan fits, with the smallest peak and its plan.
     """

@@ -64,7 +64,7 @@ class SegmentedStep:
         self,
         model: Module,
         batch: tuple[Any, Any],
-        loss: Callable[[Any, Any], ft.Array],
+        loss: Callable[[Any, Any], Any],
         optimizer: Optimizer,
         units: Sequence[Module],
     ) -> None:
@@ -83,7 +83,8 @@ class SegmentedStep:
         """The segments of a step, and its update: bytes of one step, median times of several."""
         for _ in range(2):  # the state of the optimizer; what is built once
             self.run()
-        whole, times = [], []
+        whole: list[float] = []
+        times: list[list[float]] = []
         with self._hooked():
             self.run()
         for _ in range(rounds):
@@ -93,7 +94,7 @@ class SegmentedStep:
             with self._hooked():
                 times.append([segment.ms for segment in self.run()])
         bytes_of = self._counted(manager)
-        self._check({len(one) for one in (*times, bytes_of)})
+        self._check({len(bytes_of), *map(len, times)})
         medians = [statistics.median(column) for column in zip(*times, strict=True)]
         # What is computed unit by unit takes another time on a deferred backend.
         scale = statistics.median(whole) / sum(medians)
