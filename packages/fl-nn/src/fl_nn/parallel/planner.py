@@ -75,7 +75,8 @@ class Plan(NamedTuple):
         if self.cuts:
             raise ModuleError(
                 f"[Plan.apply] the plan cuts the model before units {_listed(self.cuts)}: build "
-                "parallel.Pipeline of these parts, and apply a plan without cuts to each"
+                "parallel.Pipeline of these parts, with ag.checkpoint around the units in "
+                "plan.checkpointed, and Sharded over the ranks that have the same part"
             )
         ranks = 1 if comm is None else comm.world_size
         if ranks != self.world_size:
