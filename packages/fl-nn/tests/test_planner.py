@@ -292,6 +292,15 @@ def test_sharding_costs_messages_and_saves_state():
     }
     assert by_stage[0] - by_stage[1] == 200  # half of the state
     assert by_stage[3] < by_stage[2]
+    one = planner.predict(figures(), 1, (), (), 2)
+    # Copies of gradients and share, two messages of 200 bytes, half an update.
+    assert one.predicted_ms == 12 + (2.5 + 2.5) + 1.5 + 0.5 + 2.5
+    assert one.predicted_peak_bytes == 50 + 200 + 200 + 2000 + 100
+    three = planner.predict(figures(), 3, (), (), 2)
+    # Each unit is gathered twice, and its gradients are copied and sent.
+    assert three.predicted_ms == 12 + 4 * 1.5 + 2 * (1.5 + 1.5) + 0.5
+    # Shares, a reduction of the step before, one unit and its gradients.
+    assert three.predicted_peak_bytes == 50 + 200 + 100 + 50 + 2000 + 100 + 100
     slow = figures(links=dict.fromkeys(figures().links, Line(1000.0, 0.0)))
     assert planner.search(slow, 10**6, 2)[0].predicted_ms > 1000
     assert planner.search(slow, 10**6, 2)[0].stage == 0
