@@ -5,6 +5,7 @@ from fl_nn import parallel
 
 from __future__ import annotations
 
+from fl_nn.parallel import planner as planner
 from fl_nn.parallel.attention import ParallelMultiHeadAttention as ParallelMultiHeadAttention
 from fl_nn.parallel.checkpoint import load_checkpoint as load_checkpoint
 from fl_nn.parallel.checkpoint import load_weights as load_weights

@@ -55,8 +55,13 @@ def group_numbers(model: Module, optimizer: Optimizer) -> dict[int, int]:
 def buckets(
     comm: dist.Communicator, model: Module, groups: Mapping[int, int]
 ) -> list[FlatParameter]:
+    """Vectors of the parameters in `bucketed`."""
+    return [_flat(comm, bucket) for bucket in bucketed(model, groups)]
+
+
+def bucketed(model: Module, groups: Mapping[int, int]) -> list[Named]:
     """Parameters that learn, in the order in which the backward pass is expected to reach them, in
-    vectors of one group and dtype."""
+    buckets of one group and dtype."""
     filled: list[Named] = []
     open_buckets: dict[object, Named] = {}
     limit = FIRST_BUCKET
@@ -71,7 +76,7 @@ def buckets(
             bucket = open_buckets[key] = []
             filled.append(bucket)
         bucket.append((name, parameter))
-    return [_flat(comm, bucket) for bucket in filled]
+    return filled
 
 
 def unit_parameters(

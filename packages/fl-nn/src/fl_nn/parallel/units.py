@@ -79,7 +79,7 @@ class Unit:
                 return self._compute(*inputs, **options)
             with _Forget(self, tensors):
                 result = self._compute(*inputs, **options)
-            ft.eval(*_arrays(result))  # what is put off would hold the parameters
+            ft.eval(*arrays_of(result))  # what is put off would hold the parameters
             return result
         except (ft.BackendError, AttributeError) as error:
             # Operations of a Variable and a Tensor of two backends end in an AttributeError.
@@ -207,8 +207,11 @@ def dense(gradient: ag.Variable) -> ft.Tensor:
     return tensor_of(gradient)
 
 
-def _arrays(value: Any) -> list[Any]:
+def arrays_of(value: Any) -> list[Any]:
+    """The arrays in what a module takes or gives: in tuples, lists and dicts."""
     if isinstance(value, ft.Array):
         return [value]
     parts = value.values() if isinstance(value, dict) else value
-    return [x for v in parts for x in _arrays(v)] if isinstance(value, (tuple, list, dict)) else []
+    return (
+        [x for v in parts for x in arrays_of(v)] if isinstance(value, (tuple, list, dict)) else []
+    )
