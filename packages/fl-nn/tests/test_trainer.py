@@ -39,6 +39,7 @@ def batches(size=16, **options):
 
 
 def test_training_learns():
+    ft.seed(0)  # the order of the samples
     history = trainer(meters={"error": nn.FrameErrorMeter()}).fit(
         batches(count=400), data.Batch(samples(200, seed=1), 50), epochs=8
     )

@@ -1,7 +1,8 @@
 """Ranks in processes that mpiexec starts on this host: ``MPICommunicator.run``.
 
 The program and the outcome of each rank go through files of a temporary folder. MPI does not say
-which rank was killed: mpiexec knows the process, and each rank leaves its number in the folder.
+which rank was killed, and mpiexec ends the others at once. So each rank holds a named pipe open:
+the first one that breaks is that of the rank whose process ended first.
 
 ``python -m fl_dist.launch.mpiexec FOLDER`` is what a rank executes.
 """
@@ -12,6 +13,7 @@ import contextlib
 import os
 import pickle
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -19,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import spawn
 from pathlib import Path
 from typing import IO, Any
@@ -61,11 +63,43 @@ def run(
         main = spawn.get_preparation_data("rank")
         del main["authkey"]  # not for files
         for rank, program in enumerate(packed):
+            os.mkfifo(folder / f"alive-{rank}")
             (folder / f"program-{rank}").write_bytes(pickle.dumps((main, program)))
-        remarks = _run_mpiexec(world_size, folder)
-        return _results(world_size, folder, remarks)
+        with _watched(world_size, folder) as ended:
+            remarks = _run_mpiexec(world_size, folder)
+        return _results(world_size, folder, remarks, ended)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _watched(world_size: int, folder: Path) -> Iterator[list[int]]:
+    """The ranks whose processes have ended, in that order, while the block runs."""
+    ended: list[int] = []
+    over = threading.Event()
+    ranks = {
+        os.open(folder / f"alive-{rank}", os.O_RDONLY | os.O_NONBLOCK): rank
+        for rank in range(world_size)
+    }
+    pipes = select.poll()
+    for pipe in ranks:
+        pipes.register(pipe, 0)  # broken pipes are told always
+
+    def watch() -> None:
+        while len(ended) < world_size and not over.is_set():
+            for pipe, _ in pipes.poll(50):
+                pipes.unregister(pipe)
+                ended.append(ranks[pipe])
+
+    thread = threading.Thread(target=watch, name="fl_dist ranks", daemon=True)
+    thread.start()
+    try:
+        yield ended
+    finally:
+        over.set()
+        thread.join()
+        for pipe in ranks:
+            os.close(pipe)
 
 
 def _run_mpiexec(world_size: int, folder: Path) -> list[str]:
@@ -151,7 +185,9 @@ def _started(process: int) -> str:
     return "-" if fields[0] in "ZX" else fields[19]  # a zombie does not run
 
 
-def _results(world_size: int, folder: Path, remarks: Sequence[str]) -> list[Any]:
+def _results(
+    world_size: int, folder: Path, remarks: Sequence[str], ended: Sequence[int]
+) -> list[Any]:
     results: list[Any] = [None] * world_size
     errors: dict[int, BaseException] = {}
     outcomes = {rank: folder / f"outcome-{rank}" for rank in range(world_size)}
@@ -162,7 +198,7 @@ def _results(world_size: int, folder: Path, remarks: Sequence[str]) -> list[Any]
         if error is not None:
             errors[rank] = error
     if missing:
-        rank, code = _first_ended(missing, folder, "".join(remarks))
+        rank, code = _first_ended(missing, ended, "".join(remarks))
         if code is not None or not errors:
             errors = {rank: DistError(what_ended(rank, code)), **errors}
     for rank in missing:
@@ -173,7 +209,9 @@ def _results(world_size: int, folder: Path, remarks: Sequence[str]) -> list[Any]
     return results
 
 
-def _first_ended(missing: Sequence[int], folder: Path, remarks: str) -> tuple[int, int | None]:
+def _first_ended(
+    missing: Sequence[int], ended: Sequence[int], remarks: str
+) -> tuple[int, int | None]:
     """The rank whose process ended first without an outcome, and its exit code (of a signal: below
     0), as far as mpiexec tells; else the first one."""
     listed = re.search(r"Exit codes: \[[^\]]*\] ([\d,]+)", remarks)
@@ -182,12 +220,8 @@ def _first_ended(missing: Sequence[int], folder: Path, remarks: str) -> tuple[in
     for rank in missing:
         if codes.get(rank, 0) > 0:
             return rank, codes[rank]
-    killed = re.search(r"PID (\d+) RUNNING", remarks)
-    for rank in missing:
-        file = folder / f"process-{rank}"
-        if killed and file.exists() and file.read_text().split()[0] == killed[1]:
-            return rank, codes.get(rank)
-    return missing[0], codes.get(missing[0])
+    first = next((rank for rank in ended if rank in missing), missing[0])
+    return first, codes.get(first)
 
 
 # ---- in a rank -----------------------------------------------------------------------------------
@@ -195,6 +229,7 @@ def _first_ended(missing: Sequence[int], folder: Path, remarks: str) -> tuple[in
 
 def main(folder: Path) -> None:
     info = environment()
+    os.open(folder / f"alive-{info.rank}", os.O_WRONLY | os.O_NONBLOCK)  # to the end of the process
     if info.rank == 0:
         threading.Thread(target=_end_with_caller, name="fl_dist caller", daemon=True).start()
     (folder / f"process-{info.rank}").write_text(f"{os.getpid()} {_started(os.getpid())}")
