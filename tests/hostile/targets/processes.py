@@ -93,7 +93,7 @@ TARGETS: list[Target] = [
     ),
     target(
         "dist.rendezvous",
-        {"store": store, "info": dist.RankInfo, "communicator": "local"},
+        {"store": store, "info": lambda: dist.RankInfo(), "communicator": "local"},
         store="module",
         info="module",
     ),

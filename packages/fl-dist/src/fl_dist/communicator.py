@@ -334,3 +334,9 @@ class Communicator(Executor):
         if x.device.kind not in self.native_devices:
             return f"staged: copied from {x.device} to the host and back"
         return "native"
+
+
+def check_communicator(where: str, communicator: object) -> None:
+    """Raise ArgumentError for what is no Communicator."""
+    if not isinstance(communicator, Communicator):
+        raise ArgumentError(f"[{where}] {communicator!r} is no Communicator")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fl_tensor as ft
+from fl_dist.communicator import Communicator, check_communicator
 from fl_dist.errors import ArgumentError
 from fl_tensor import Tensor
-
-if TYPE_CHECKING:
-    from fl_dist.communicator import Communicator
 
 
 def all_gather_object(communicator: Communicator, value: Any) -> list[Any]:
@@ -18,6 +16,7 @@ def all_gather_object(communicator: Communicator, value: Any) -> list[Any]:
 
     Raises ArgumentError, before anything is sent, for what JSON cannot carry.
     """
+    check_communicator("all_gather_object", communicator)
     data = _pack("all_gather_object", value)
     if communicator.world_size == 1:
         return [_unpack(data)]
@@ -33,6 +32,7 @@ def all_gather_object(communicator: Communicator, value: Any) -> list[Any]:
 
 def broadcast_object(communicator: Communicator, value: Any, root: int = 0) -> Any:
     """Rank ``root``'s ``value``, on every rank; what the others pass does not count."""
+    check_communicator("broadcast_object", communicator)
     data = _pack("broadcast_object", value if communicator.rank == root else None)
     if communicator.world_size == 1:
         return _unpack(data)

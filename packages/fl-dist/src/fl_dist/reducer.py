@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import fl_tensor as ft
 from fl_dist.call import compare
-from fl_dist.communicator import Communicator
+from fl_dist.communicator import Communicator, check_communicator
 from fl_dist.errors import ArgumentError
 from fl_dist.objects import all_gather_object
 from fl_tensor import DType, Tensor
@@ -112,12 +112,6 @@ def check_planned(
             f"[{reducer}] {key!r}: planned as {dtype} {shape}, got {gradient.dtype} "
             f"{gradient.shape}"
         )
-
-
-def check_communicator(where: str, communicator: object) -> None:
-    """Raise ArgumentError for what is no Communicator."""
-    if not isinstance(communicator, Communicator):
-        raise ArgumentError(f"[{where}] {communicator!r} is no Communicator")
 
 
 def average_gradients(

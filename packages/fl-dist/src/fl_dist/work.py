@@ -157,7 +157,11 @@ def wait_any(works: Sequence[Work], timeout: float | None = None) -> int:
 
     Raises DistTimeoutError after ``timeout`` seconds, ArgumentError for no works at all.
     """
-    if not works or not all(isinstance(work, Work) for work in works):
+    if (
+        not isinstance(works, Sequence)
+        or not works
+        or not all(isinstance(work, Work) for work in works)
+    ):
         raise ArgumentError("[wait_any] expected a list of at least one Work")
     ended = threading.Event()
     try:
