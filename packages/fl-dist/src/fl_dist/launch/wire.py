@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import fl_memory as mem
@@ -161,6 +161,7 @@ def _files_of(values: Sequence[Any]) -> dict[str, str]:
     """The files of the modules that define these functions and classes."""
     kinds = (FunctionType, type)
     values = [value.func if isinstance(value, partial) else value for value in values]
+    values = [value.__self__ if isinstance(value, MethodType) else value for value in values]
     named = [value if isinstance(value, kinds) else type(value) for value in values]
     modules = {value.__module__: sys.modules.get(value.__module__) for value in named}
     files = {name: getattr(module, "__file__", None) for name, module in modules.items()}
