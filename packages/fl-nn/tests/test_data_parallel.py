@@ -122,6 +122,7 @@ def test_synchronised_statistics_are_those_of_the_whole_batch(options, size, cou
     assert_like_one(3, 1e-12, options, size, "float64", True, 2, count)
 
 
+@needs("float16")
 def test_ranks_end_with_the_same_bits_where_gradients_are_compressed():
     def train(communicator):
         return fitted(

@@ -11,6 +11,7 @@ import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn import ModuleError, StateDictError, TrainingError, parallel
+from fl_tensor.testing import needs
 
 SAMPLES = 12
 
@@ -226,6 +227,7 @@ def test_a_loss_scaler_skips_on_all_ranks(stage):
         close(found, values(model.state_dict()))
 
 
+@needs("bfloat16")
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_half_precision_keeps_master_weights(stage):
     def train(comm):
