@@ -108,11 +108,11 @@ class Worker:
 
     def timed(self, case: str, count: int) -> float:
         """Seconds per call of a case, over ``count`` calls."""
-        return float(self._ask(f"{case} {count}"))
+        return float(self._request(f"{case} {count}"))
 
     def value(self, case: str) -> Any:
         """What a call of a case returns: something that JSON can say."""
-        return self._ask(f"{case} value")
+        return self._request(f"{case} value")
 
     def begin(self, question: str) -> None:
         """Ask ``CASE COUNT`` or ``CASE value``; ``end`` gives the answer. Workers that depend on
@@ -132,7 +132,7 @@ class Worker:
             raise SystemExit(f"{self._library}: its process ended at {self._question!r}")
         return json.loads(answer)
 
-    def _ask(self, question: str) -> Any:
+    def _request(self, question: str) -> Any:
         self.begin(question)
         return self.end()
 

@@ -132,14 +132,14 @@ class Pair:
             worker = Worker(serves, 1, tiny=tiny, **place, **size, **meeting)
             self.workers.append(stack.enter_context(worker))
 
-    def ask(self, question: str) -> list[Any]:
+    def request(self, question: str) -> list[Any]:
         for worker in self.workers:
             worker.begin(question)
         return [worker.end() for worker in self.workers]
 
     def timed(self, case: str, count: int) -> float:
         """Seconds per call, until both have made theirs."""
-        return max(self.ask(f"{case} {count}"))
+        return max(self.request(f"{case} {count}"))
 
 
 def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
@@ -157,15 +157,15 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
             pairs[pair] = Pair(
                 stack, serves, str(Path(folder) / pair.replace(" ", "-")), given.tiny
             )
-        losses = {pair: worker.ask("step value") for pair, worker in pairs.items()}
+        losses = {pair: worker.request("step value") for pair, worker in pairs.items()}
         if any(abs(x - losses[ALONE][0]) > 1e-4 * abs(x) for both in losses.values() for x in both):
             raise SystemExit(f"{name}: the losses differ, {losses}")
         for worker in pairs.values():  # plans, kernels, caches
             for _ in range(1 if given.tiny else 8):
                 worker.timed("step", 1)
-                worker.ask("settle value")
+                worker.request("settle value")
         times = _in_turns(given, {pair: (worker, "step") for pair, worker in pairs.items()})
-        late = statistics.mean(pairs[OURS].ask("slow_down value"))
+        late = statistics.mean(pairs[OURS].request("slow_down value"))
         slowed = _in_turns(
             given, {case: (pairs[OURS], case) for case in ("step_slowed", "step_slowed_at_the_end")}
         )

@@ -37,7 +37,7 @@ SETTINGS = {
 }
 
 
-class Task:
+class Workload:
     """A model, what it learns from, and its optimizer."""
 
     def __init__(self, given: argparse.Namespace, rank: int) -> None:
@@ -67,16 +67,16 @@ class Training:
     ) -> None:
         self.plan, self.manager = plan, SystemManager()
         with mem.use(self.manager):
-            self.task = Task(given, comm.rank)
-            self.trained = plan.apply(self.task.model, self.task.optimizer, comm)
+            self.workload = Workload(given, comm.rank)
+            self.trained = plan.apply(self.workload.model, self.workload.optimizer, comm)
         self.step()
         self.step()
 
     def step(self) -> None:
         with mem.use(self.manager):
             self.trained.zero_grad()
-            task = self.task
-            task.loss(task.model(task.x), task.target).backward()
+            workload = self.workload
+            workload.loss(workload.model(workload.x), workload.target).backward()
             self.trained.step()
 
     def ms(self, comm: dist.Communicator, count: int) -> float:
@@ -126,12 +126,17 @@ def row(
 def world(comm: dist.Communicator, backend: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of the settings of a world."""
     ft.use(backend)
-    task = Task(given, comm.rank)
+    workload = Workload(given, comm.rank)
     runs: dict[str, Training] = {}
     times: dict[str, list[list[float]]] = {name: [] for name in SETTINGS[comm.world_size]}
     for _ in range(given.rounds):
         found = planner.measure(
-            task.model, (task.x, task.target), task.loss, task.optimizer, comm, rounds=given.turn
+            workload.model,
+            (workload.x, workload.target),
+            workload.loss,
+            workload.optimizer,
+            comm,
+            rounds=given.turn,
         )
         for name, (stage, share) in SETTINGS[comm.world_size].items():
             checkpointed = range(int(share * given.layers))

@@ -140,17 +140,17 @@ def test_flat_forms_with_even_and_uneven_shares(counts: list[int]) -> None:
         assert share == shares[rank].tolist()
 
 
-def sums(comm: Communicator, dtype: str) -> tuple[Any, str]:
+def sum_of_ranks(comm: Communicator, dtype: str) -> tuple[Any, str]:
     y = comm.all_reduce(operand(comm, 4, dtype), "sum")
     return y.tolist(), str(y.dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "int16", "uint64"])
 def test_every_kind_of_dtype(dtype: str) -> None:
-    assert ImitatedNccl.run(2, sums, dtype) == [([1, 3, 5, 7], dtype)] * 2
+    assert ImitatedNccl.run(2, sum_of_ranks, dtype) == [([1, 3, 5, 7], dtype)] * 2
 
 
-def half_sums(comm: Communicator) -> Any:
+def float16_sum(comm: Communicator) -> Any:
     return comm.all_reduce(
         ft.asarray([2048.0, 1.0, 1.0][comm.rank : comm.rank + 1]).astype("float16")
     ).tolist()
@@ -158,7 +158,7 @@ def half_sums(comm: Communicator) -> Any:
 
 def test_half_precision_is_summed_in_float32() -> None:
     """2048 + 1 is 2048 in float16; 2048 + (1 + 1) in float32 is 2050."""
-    assert ImitatedNccl.run(3, half_sums) == [[2050.0]] * 3
+    assert ImitatedNccl.run(3, float16_sum) == [[2050.0]] * 3
 
 
 def overlapped(comm: Communicator) -> tuple[bool, bool, Any]:

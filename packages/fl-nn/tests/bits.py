@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import fl_tensor as ft
@@ -14,6 +15,17 @@ def same(found: Any, wanted: Any, rel_tol: float = 1e-5) -> bool:
     if ft.current_backend().name == "jit":
         return _near(found, wanted, rel_tol)
     return bool(found == wanted)
+
+
+def flat(nested: Any) -> Iterator[Any]:
+    """The leaves of a structure of lists, tuples and dicts, in order."""
+    if isinstance(nested, dict):
+        nested = list(nested.values())
+    if isinstance(nested, (list, tuple)):
+        for item in nested:
+            yield from flat(item)
+    else:
+        yield nested
 
 
 def _near(a: Any, b: Any, rel_tol: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from bits import flat
 
 import fl_autograd as ag
 import fl_data as data
@@ -68,16 +69,6 @@ class Cast:
 
     def __call__(self, x):
         return x.astype(self.dtype)
-
-
-def flat(nested):
-    if isinstance(nested, dict):
-        nested = list(nested.values())
-    if isinstance(nested, (list, tuple)):
-        for item in nested:
-            yield from flat(item)
-    else:
-        yield nested
 
 
 def assert_like_one(world_size, bound, *arguments):

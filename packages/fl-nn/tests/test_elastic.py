@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from bits import flat
+from cut import Cut, CutAt
 
 import fl_data as data
 import fl_dist as dist
@@ -15,19 +17,6 @@ import fl_nn as nn
 import fl_tensor as ft
 
 EPOCHS, SAMPLES, SIZE = 3, 37, 8  # 5 steps in an epoch
-
-
-class Cut(Exception):
-    """What ends a run that is not told to end."""
-
-
-class CutAt(nn.Callback):
-    def __init__(self, step):
-        self.at = step
-
-    def on_step(self, trainer):
-        if trainer.step == self.at:
-            raise Cut
 
 
 class Counting(data.Dataset):
@@ -89,16 +78,6 @@ def trained(communicator, folder, cut, resume, seed, every=1, dropout=0.0, seen=
     weights = [p.tolist() for p in model.parameters()]
     averages = [x.tolist() for x in run.ema.averages.values()]
     return (weights, averages, history), source.seen, run.step
-
-
-def flat(nested):
-    if isinstance(nested, dict):
-        nested = list(nested.values())
-    if isinstance(nested, (list, tuple)):
-        for item in nested:
-            yield from flat(item)
-    else:
-        yield nested
 
 
 def started(world_size, folder, cut, resume, seed=7, **options):

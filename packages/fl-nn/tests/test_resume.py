@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
+from cut import Cut, CutAt
 
 import fl_data as data
 import fl_dist as dist
@@ -13,19 +14,6 @@ import fl_tensor as ft
 from fl_nn import CheckpointError
 
 EPOCHS, STEPS = 3, 5  # steps per epoch
-
-
-class Cut(Exception):
-    """What ends a run that is not told to end."""
-
-
-class CutAt(nn.Callback):
-    def __init__(self, step):
-        self.at = step
-
-    def on_step(self, trainer):
-        if trainer.step == self.at:
-            raise Cut
 
 
 class Decay(nn.Callback):

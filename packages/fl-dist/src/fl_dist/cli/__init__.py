@@ -6,12 +6,8 @@ Each has ``main(arguments) -> exit status``: 0 success, 1 an error of the librar
 
 from __future__ import annotations
 
-import argparse
-import sys
-from importlib import import_module
-
 from fl_dist._version import __version__
-from fl_memory.errors import FlError
+from fl_memory.subcommands import dispatch
 
 COMMANDS = {
     "run": "start a script on N ranks, watch them, restart them",
@@ -21,23 +17,4 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run ``fl-dist``; returns the exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    listed = "\n".join(f"  {name:<8}{words}" for name, words in COMMANDS.items())
-    parser = argparse.ArgumentParser(
-        prog="fl-dist",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"commands:\n{listed}\n\nfl-dist COMMAND --help says more",
-    )
-    parser.add_argument("--version", action="version", version=f"fl-dist {__version__}")
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND")
-    chosen = parser.parse_args(given[:1] or ["--help"]).command
-    module = import_module(f"fl_dist.cli.{chosen}")
-    try:
-        status: int = module.main(given[1:])
-    except BrokenPipeError:  # the reader, such as head, has closed the pipe
-        sys.stderr.close()
-        return 0
-    except (FlError, OSError) as error:
-        print(f"fl-dist {chosen}: {error}", file=sys.stderr)
-        return 1
-    return status
+    return dispatch("fl-dist", __version__, __name__, COMMANDS, arguments)

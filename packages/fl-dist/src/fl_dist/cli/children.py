@@ -203,7 +203,7 @@ def new_failures(children: Sequence[Child], known: Sequence[Child]) -> list[Chil
     return sorted(found, key=lambda child: child.status > 0 if child.status else True)
 
 
-def in_words(child: Child) -> str:
+def describe(child: Child) -> str:
     """How a rank ended: ``rank 1 was killed by SIGKILL``."""
     status = child.status or 0
     if status == RESTART_ME:

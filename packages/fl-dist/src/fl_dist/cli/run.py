@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fl_dist.cli.children import Child, Children, in_words, shell_status
+from fl_dist.cli.children import Child, Children, describe, shell_status
 from fl_dist.cli.nodes import Nodes, Place
 
 #: Seconds that the others have to end of themselves after the first failure.
@@ -62,14 +62,14 @@ def one_generation(
     is not ours, and whether the launcher itself was told to end."""
 
     def on_failure(child: Child) -> None:
-        say(in_words(child))
+        say(describe(child))
         if nodes:
-            nodes.fail(shell_status(child), in_words(child))
+            nodes.fail(shell_status(child), describe(child))
 
     with Children(command_of(given), environments, given.grace) as children:
         failed = children.watch(on_failure, nodes.failed if nodes else lambda: False)
     if len(failed) > 1:
-        say("then " + ", ".join(map(in_words, failed[1:])))
+        say("then " + ", ".join(map(describe, failed[1:])))
     if children.killed:
         ranks = ", ".join(map(str, children.killed))
         say(f"killed, because they had not ended {given.grace:g} s later: ranks {ranks}")

@@ -6,12 +6,8 @@ usage error.
 
 from __future__ import annotations
 
-import argparse
-import sys
-from importlib import import_module
-
 from fl_memory._version import __version__
-from fl_memory.errors import FlError
+from fl_memory.subcommands import dispatch
 
 COMMANDS = {
     "record": "run a Python program and write the trace of its memory events",
@@ -28,23 +24,4 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run ``fl-memory``; returns the exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    listed = "\n".join(f"  {name:<14}{words}" for name, words in COMMANDS.items())
-    parser = argparse.ArgumentParser(
-        prog="fl-memory",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"commands:\n{listed}\n\nfl-memory COMMAND --help says more",
-    )
-    parser.add_argument("--version", action="version", version=f"fl-memory {__version__}")
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND")
-    chosen = parser.parse_args(given[:1] or ["--help"]).command
-    module = import_module(f"fl_memory.cli.{chosen.replace('-', '_')}")
-    try:
-        status: int = module.main(given[1:])
-    except BrokenPipeError:  # the reader, such as head, has closed the pipe
-        sys.stderr.close()
-        return 0
-    except (FlError, OSError) as error:
-        print(f"fl-memory {chosen}: {error}", file=sys.stderr)
-        return 1
-    return status
+    return dispatch("fl-memory", __version__, __name__, COMMANDS, arguments)

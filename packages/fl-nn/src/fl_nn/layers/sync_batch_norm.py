@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -35,19 +35,7 @@ class SyncBatchNorm(BatchNorm):
                    `communicator.split(0)`, so that gradients on their way do not come in between
     """
 
-    def __init__(
-        self,
-        features: int,
-        axis: int | Sequence[int] = 1,
-        momentum: float | None = 0.1,
-        eps: float = 1e-5,
-        affine: bool = True,
-        track_stats: bool = True,
-        *,
-        dtype: ft.DType | None = None,
-    ) -> None:
-        super().__init__(features, axis, momentum, eps, affine, track_stats, dtype=dtype)
-        self.communicator: Communicator | None = None
+    communicator: Communicator | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "communicator": None}  # copies belong to no world

@@ -5,12 +5,8 @@ Each has ``main(arguments) -> exit status``: 0 done, 1 something does not fit, 2
 
 from __future__ import annotations
 
-import argparse
-import sys
-from importlib import import_module
-
+from fl_memory.subcommands import dispatch
 from fl_tensor._version import __version__
-from fl_tensor.errors import FlError
 
 COMMANDS = {
     "new-backend": "write a package with a backend that passes the kit, to be made your own",
@@ -23,24 +19,4 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run ``fl-tensor``; the exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    listed = "\n".join(f"  {name:<14}{words}" for name, words in COMMANDS.items())
-    parser = argparse.ArgumentParser(
-        prog="fl-tensor",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"commands:\n{listed}\n\nfl-tensor COMMAND --help says more",
-    )
-    parser.add_argument("--version", action="version", version=f"fl-tensor {__version__}")
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND")
-    # Options of the command are not ours to read.
-    chosen = parser.parse_args(given[:1] or ["--help"]).command
-    module = import_module(f"fl_tensor.cli.{chosen.replace('-', '_')}")
-    try:
-        status: int = module.main(given[1:])
-    except FlError as error:
-        print(f"fl-tensor {chosen}: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        sys.stderr.close()
-        return 0
-    return status
+    return dispatch("fl-tensor", __version__, __name__, COMMANDS, arguments)
