@@ -116,8 +116,12 @@ def pipeline_peaks(comm):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jit"])
-def test_peaks_with_and_without_checkpoints(backend):
-    pytest.importorskip("fl_jit") if backend == "jit" else None
+def test_peaks_with_and_without_checkpoints(backend, monkeypatch):
+    if backend == "jit":
+        # With the settings of programs. Plans of every structure at its first run reuse less memory.
+        for name in ("FL_JIT_COMPILE_AFTER", "FL_JIT_MIN_SIZE"):
+            monkeypatch.delenv(name, raising=False)
+        backend = pytest.importorskip("fl_jit").JitBackend()
     with ft.use(backend):
         pairs = peaks(dist.local(), [(0, ()), (0, (0, 1)), (0, range(LAYERS + 1))])
     for predicted, run in pairs:
