@@ -118,7 +118,7 @@ def pipeline_peaks(comm):
 @pytest.mark.parametrize("backend", ["numpy", "jit"])
 def test_peaks_with_and_without_checkpoints(backend, monkeypatch):
     if backend == "jit":
-        # With the settings of programs. Plans of every structure at its first run reuse less memory.
+        # With the settings of programs: plans made at the first run reuse less memory.
         for name in ("FL_JIT_COMPILE_AFTER", "FL_JIT_MIN_SIZE"):
             monkeypatch.delenv(name, raising=False)
         backend = pytest.importorskip("fl_jit").JitBackend()
