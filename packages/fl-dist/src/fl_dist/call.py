@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -37,6 +36,7 @@ class Call:
     parameters: dict[str, Any] = field(default_factory=dict)
     number: int = 0
     options: dict[str, Any] = field(default_factory=dict)
+    _signature: Signature | None = None
 
     @property
     def title(self) -> str:
@@ -47,21 +47,23 @@ class Call:
         """What it must keep its order with: all collectives, or the messages of one address."""
         return "collectives" if self.number else (self.operation, *self.parameters.values())
 
-    @cached_property
+    @property
     def signature(self) -> Signature:
         """Equal on all ranks iff they agree; the number is left out."""
-        operation = self.operation
-        operands: list[tuple[Any, Any]]
-        if operation == "all_to_all":  # shapes are free
-            operands = [(self.values[0].dtype, None)]
-        elif operation == "scatter":  # only the root has operands
-            operands = []
-        elif operation == "all_gather_tensor":  # axis 0 is free
-            operands = [(x.dtype, ("n", *x.shape[1:])) for x in self.values]
-        else:
-            operands = [(x.dtype, x.shape) for x in self.values]
-        parameters = () if operation == "split" else tuple(self.parameters.items())
-        return operation, tuple(operands), parameters
+        if self._signature is None:
+            operands = tuple(self._operands())
+            parameters = () if self.operation == "split" else tuple(self.parameters.items())
+            self._signature = self.operation, operands, parameters
+        return self._signature
+
+    def _operands(self) -> list[tuple[Any, Any]]:
+        if self.operation == "all_to_all":  # shapes are free
+            return [(self.values[0].dtype, None)]
+        if self.operation == "scatter":  # only the root has operands
+            return []
+        if self.operation == "all_gather_tensor":  # axis 0 is free
+            return [(x.dtype, ("n", *x.shape[1:])) for x in self.values]
+        return [(x.dtype, x.shape) for x in self.values]
 
     def describe(self) -> str:
         """``all_reduce #3 of float32 (2, 3), op='sum'``: equal on all ranks iff they agree."""

@@ -36,6 +36,7 @@ class Executor(Transport):
     def __init__(self, rank: int, world_size: int) -> None:
         self.rank = rank
         self.world_size = world_size
+        self.__position = f"rank {rank} of {world_size}"
         if os.environ.get("FL_DIST_CONSISTENCY_CHECK") == "0":
             self.check_consistency = False
         self.flight_recorder = FlightRecorder(rank)
@@ -61,7 +62,7 @@ class Executor(Transport):
         """
         if self.__closed:
             return
-        deadline = Deadline(timeout, f"[close] {self.__position()}", default=self.timeout)
+        deadline = Deadline(timeout, f"[close] {self.__position}", default=self.timeout)
         try:
             self.sync(timeout)
         finally:
@@ -185,7 +186,7 @@ class Executor(Transport):
         return self._issue(call, async_op, timeout)
 
     def _issue(self, call: Call, async_op: bool, timeout: float | None) -> Any:
-        deadline = Deadline(timeout, f"[{call.title}] {self.__position()}", default=self.timeout)
+        deadline = Deadline(timeout, f"[{call.title}] {self.__position}", default=self.timeout)
         self._count = call.number or self._count
         if "into" in call.options:
             given = call.options["into"] = donate(call.values[0], call.title)
@@ -241,8 +242,5 @@ class Executor(Transport):
         if self._owns_queues:
             self._queues.stop()
 
-    def __position(self) -> str:
-        return f"rank {self.rank} of {self.world_size}"
-
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.__position()}>"
+        return f"<{type(self).__name__} {self.__position}>"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -15,10 +17,27 @@ import fl_memory as mem
 import fl_tensor as ft
 from fl_memory.buffers import exporter
 from fl_tensor import DType, Tensor
+from fl_tensor.extend import count_if_alone, getrefcount
 
-__all__ = ["HostArray", "bfloat16", "empty", "flat", "storage", "tensor", "writable"]
+__all__ = ["HostArray", "bfloat16", "empty", "flat", "reusable", "storage", "tensor", "zeros"]
 
 HostArray: TypeAlias = np.ndarray[Any, Any]
+
+#: What ``empty`` made, by its ``id``. NumPy's views of views refer to the array itself, so its
+#: references are its views.
+_made: WeakValueDictionary[int, HostArray] = WeakValueDictionary()
+
+
+def _adapter_references(x: Tensor) -> int:
+    return getrefcount(x.adapter)
+
+
+def _base_references(view: HostArray) -> int:
+    return getrefcount(view.base)
+
+
+_SOLE_ADAPTER = count_if_alone(_adapter_references, lambda: ft.zeros(1), lambda x: x.adapter)
+_SOLE_BASE = count_if_alone(_base_references, lambda: np.empty(1)[:], lambda view: view.base)
 
 
 @functools.cache
@@ -37,27 +56,45 @@ def flat(x: Tensor) -> HostArray:
     return array.reshape(-1)
 
 
-def writable(x: Tensor) -> HostArray:
-    """The memory of ``x``, a value that nobody else holds, to be written. Raises ValueError where
-    the value is not in host memory, or not in C order."""
-    array = x.numpy() if x.dtype is not ft.bfloat16 else flat(x)
-    if str(x.device) != "cpu" or not array.flags.c_contiguous:
-        raise ValueError(f"{x.dtype} {x.shape} on {x.device} is not contiguous host memory")
-    address = array.__array_interface__["data"][0]
-    if not array.nbytes:
-        return np.empty(0, storage(x.dtype))
-    return np.ndarray(array.size, storage(x.dtype), exporter(address, array.nbytes, x))
-
-
 def empty(count: int, dtype: np.dtype[Any]) -> HostArray:
     """An uninitialised array. A large one lies in a block of the memory manager, whose pages have
     been touched before: the first touch of a page costs more than its transfer."""
     nbytes = count * dtype.itemsize
     manager = mem.current()
     if nbytes < max(manager.small_bytes, 1):
-        return np.empty(count, dtype)
-    block = manager.alloc(nbytes)
-    return np.ndarray(count, dtype, exporter(block.address, nbytes, block))
+        made = np.empty(count, dtype)
+    else:
+        block = manager.alloc(nbytes)
+        made = np.ndarray(count, dtype, exporter(block.address, nbytes, block))
+    _made[id(made)] = made
+    return made
+
+
+def zeros(shape: Sequence[int], dtype: DType | str) -> Tensor:
+    """A tensor of zeros on the default backend, over memory of ``empty`` where it can be."""
+    dtype = ft.dtype(dtype)
+    array = empty(math.prod(shape), storage(dtype))
+    array[...] = 0
+    return tensor(array, tuple(shape), dtype, like=None)
+
+
+def reusable(x: Tensor | None) -> HostArray | None:
+    """The array under ``x`` if it was made by ``empty`` and nothing else can read it: no other
+    handle, view, deferred operation or consumer of DLPack. Else, and for None, None."""
+    if x is None or _adapter_references(x) != _SOLE_ADAPTER:
+        return None
+    adapter: Any = x.adapter
+    if not hasattr(adapter, "__array__"):
+        return None
+    view = adapter.__array__()
+    del adapter
+    array = view.base
+    if array is None or _made.get(id(array)) is not array or view.nbytes != array.nbytes:
+        return None
+    if not view.flags.c_contiguous:
+        return None
+    del array
+    return view.base if _base_references(view) == _SOLE_BASE else None
 
 
 def tensor(array: HostArray, shape: tuple[int, ...], dtype: DType, like: Tensor | None) -> Tensor:

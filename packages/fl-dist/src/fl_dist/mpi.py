@@ -25,7 +25,7 @@ from fl_dist.host_arrays import HostArray
 from fl_dist.mpi_world import MPIWorld, import_mpi, mpiexec
 from fl_dist.processes import fold
 from fl_dist.rank_info import RankInfo
-from fl_tensor import Tensor
+from fl_tensor import DType, Tensor
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -112,6 +112,9 @@ class MPICommunicator(Communicator):
         super().abort(cause)
         self._world.tell(cause, failed=True)
 
+    def buffer(self, shape: Sequence[int], dtype: DType | str = "float32") -> Tensor:
+        return host_arrays.zeros(shape, dtype)
+
     # ---- messages
 
     def do_send(self, x: Tensor, dst: int, tag: int, channel: int, deadline: Deadline) -> None:
@@ -171,8 +174,9 @@ class MPICommunicator(Communicator):
     ) -> Tensor:
         if not self._reduces(x, op):
             return super().do_all_reduce(x, op, deadline)
-        array = self._operand(x)
-        out = host_arrays.empty(array.size, array.dtype)
+        own = None if _is_half(x) else host_arrays.reusable(into)
+        array = self._world.MPI.IN_PLACE if own is not None else self._operand(x)
+        out = own if own is not None else host_arrays.empty(array.size, array.dtype)
         self._complete(self._mpi.Iallreduce(array, out, self._op(op)), (array, out), deadline)
         return self._result(x, op, out, x.shape)
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, PeerError, one_line
+from fl_dist.spinning import CAN_YIELD, yield_core
 
 #: Polls before the clock is looked at: a few microseconds.
 FIRST_POLLS = 50
@@ -89,7 +90,7 @@ class MPIWorld:
         self.failure: tuple[int, str] | None = None
         self._told = False
         self._left = False
-        self._spin = SPIN if local_size <= (os.cpu_count() or 1) else 0.0
+        self._spin = SPIN if CAN_YIELD and local_size <= (os.cpu_count() or 1) else 0.0
         self._lock = threading.Lock()
         self._sending: list[tuple[Any, Any]] = []
         self._sender: threading.Thread | None = None
@@ -130,7 +131,7 @@ class MPIWorld:
         while not test():
             now = time.monotonic()
             if now - began < spin and now < deadline.at:
-                time.sleep(0)
+                yield_core()
                 continue
             self._listen()
             error = self._gone(deadline, ranks, need)

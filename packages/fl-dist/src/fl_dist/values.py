@@ -24,7 +24,9 @@ def computed(found: Any) -> Any:
     """``found``, its tensors computed. Values for another thread are not deferred in this one,
     where they would run together with its other deferred operations."""
     several = found if isinstance(found, (list, tuple)) else [found]
-    ft.eval(*[x for x in several if isinstance(x, Tensor)])
+    for x in several:
+        if isinstance(x, Tensor) and not x.backend.is_ready(x.adapter):
+            ft.eval(x)
     return found
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import select
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ from fl_dist.errors import DistError
 from fl_dist.host_arrays import HostArray
 from fl_dist.processes.fence import fence
 from fl_dist.processes.fold import fold
+from fl_dist.spinning import CAN_YIELD, yield_core
 from fl_tensor import DType
 
 __all__ = ["Arena", "create", "size"]
@@ -97,8 +97,7 @@ class Arena:
         self._mine = place * LINE // WORD
         self._others = [r * LINE // WORD for r in range(ranks) if r != place]
         self._look = look
-        self._may_spin = may_spin and hasattr(os, "sched_yield")
-        self._no_files = select.poll()  # waiting for none of them releases the interpreter's lock
+        self._may_spin = may_spin and CAN_YIELD
 
     # ---- meetings
 
@@ -126,9 +125,6 @@ class Arena:
     def _wait(self, at: int, step: int, deadline: Deadline) -> None:
         counters = self._counters
         if self._may_spin:
-            # Other threads of this process may run, then other processes. Neither takes a
-            # microsecond when there are none; time.sleep(0) takes 60 (Python 3.11).
-            release_lock, yield_core = self._no_files.poll, os.sched_yield
             for _ in range(QUICK_LOOKS):
                 if counters[at] >= step:
                     return
@@ -136,7 +132,6 @@ class Arena:
             while time.perf_counter() < end:
                 if counters[at] >= step:
                     return
-                release_lock(0)
                 yield_core()
         nap = SHORTEST_NAP
         while counters[at] < step:

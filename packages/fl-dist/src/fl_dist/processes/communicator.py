@@ -13,7 +13,7 @@ from fl_dist import derived
 from fl_dist.communicator import Communicator
 from fl_dist.deadline import Deadline
 from fl_dist.errors import DistError, PeerError
-from fl_dist.host_arrays import HostArray, empty, flat, storage, tensor
+from fl_dist.host_arrays import HostArray, empty, flat, reusable, storage, tensor, zeros
 from fl_dist.processes import ring
 from fl_dist.processes.arena import Arena
 from fl_dist.processes.sockets import Message
@@ -127,6 +127,9 @@ class ProcessesCommunicator(Communicator):
             names = ", ".join(map(str, ranks))
             raise deadline.error(f"rank{'s' * (len(ranks) > 1)} {names}")
 
+    def buffer(self, shape: Sequence[int], dtype: DType | str = "float32") -> Tensor:
+        return zeros(shape, dtype)
+
     # ---- messages
 
     def do_send(self, x: Tensor, dst: int, tag: int, channel: int, deadline: Deadline) -> None:
@@ -164,8 +167,9 @@ class ProcessesCommunicator(Communicator):
     ) -> Tensor:
         if self.world_size == 1:
             return super().do_all_reduce(x, op, deadline)
-        array = flat(x)
-        out = empty(array.size, array.dtype)
+        own = reusable(into)
+        array = flat(x) if own is None else own
+        out = empty(array.size, array.dtype) if own is None else own
         self._reduce_all(array, out, op, x.dtype, deadline)
         return tensor(out, x.shape, x.dtype, like=x)
 
