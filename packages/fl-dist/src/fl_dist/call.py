@@ -36,7 +36,7 @@ class Call:
     parameters: dict[str, Any] = field(default_factory=dict)
     number: int = 0
     options: dict[str, Any] = field(default_factory=dict)
-    _signature: Signature | None = None
+    _signature: Signature | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def title(self) -> str:
