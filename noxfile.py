@@ -13,6 +13,7 @@ nox -s oracles          compare with PyTorch (Python 3.11)
 nox -s interop          exchange weights with torchvision and transformers (Python 3.11)
 nox -s torch_backend    run on PyTorch, wrapped by an outside package (Python 3.11)
 nox -s communicators   train and test in processes, on MPI, and on Gloo (Python 3.10)
+nox -s faults           kill, stop and cut off their ranks at random moments
 nox -s interpreters     values in place and forks on each Python that is installed (3.10 to 3.13)
 
 Arguments after `--` go to the tool: `nox -s "tests(fl-nn)" -- -k dropout`.

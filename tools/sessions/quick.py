@@ -23,7 +23,9 @@ TESTS = {
     """,
     "fl-jit": "deferred plans quotients reproducible settings passes/",
     "fl-dist": "communicator contract reducer threads",
-    "fl-autograd": "backward checkpoint extend functional hooks inplace modes rules sparse variable",
+    "fl-autograd": """
+        backward checkpoint extend functional hooks inplace modes rules sparse variable
+    """,
     "fl-data": "batch blob dataset mapped merge_and_resample shuffle_and_resume stream views",
     "fl-nn": """
         checkpoint clipping config ema init layers lengths losses meters module optim parameters

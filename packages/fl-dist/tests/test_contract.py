@@ -12,7 +12,6 @@ import fl_memory.contract as pinned
 from fl_dist import contract
 from fl_dist.registry import REGISTRY
 
-
 #: The digest of every frozen version, by file: ``python -m fl_dist.contract --freeze`` prints it.
 FROZEN = {"dist-1.0.json": "807814c7957c68d7"}
 

@@ -173,7 +173,7 @@ class TestBadInput:
             place(0, 2, store, FL_DIST_TOKEN="right"), place(1, 2, store, FL_DIST_TOKEN="wrong"),
             timeout=4,
         )  # fmt: skip
-        assert "of 2 ranks 1 did not come" in first
+        assert "rank 1 of 2 did not come" in first
         assert "another token than" in second
 
     def test_a_rank_twice(self, start, store):
@@ -186,12 +186,12 @@ class TestBadInput:
         lines = failures(start, place(0, 2, store), place(0, 2, store), timeout=3)
         found = [bool(re.search("started twice|exists already, made by", line)) for line in lines]
         assert any(found)
-        assert all(now or "ranks 1 did not come" in line for now, line in zip(found, lines))
+        assert all(now or "rank 1 of 2 did not come" in line for now, line in zip(found, lines))
 
     def test_a_rank_that_never_starts(self, start, store):
         ranks = [place(rank, 3, store) for rank in (0, 2)]
         for line in failures(start, *ranks, timeout=3):
-            assert "of 3 ranks 1 did not come" in line
+            assert "rank 1 of 3 did not come" in line
 
     def test_rank_0_never_starts(self, start, store):
         (line,) = failures(start, place(1, 2, store), timeout=1)

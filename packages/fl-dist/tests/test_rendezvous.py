@@ -62,7 +62,7 @@ def test_a_rank_that_never_comes_is_named_on_all(url):
     results = meet(url, [0, 2], timeout=0.5, world_size=4)
     for error in results:
         assert isinstance(error, dist.DistTimeoutError)
-        assert "gave up after 0.5 s: of 4 ranks 1, 3 did not come" in str(error)
+        assert "gave up after 0.5 s: ranks 1, 3 of 4 did not come" in str(error)
 
 
 def test_without_rank_0_the_others_give_up(url, monkeypatch):

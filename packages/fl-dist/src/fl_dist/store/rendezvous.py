@@ -90,10 +90,10 @@ def verdict(store: Store, mine: dict[str, Any], timeout: float) -> dict[str, Any
         try:
             other = json.loads(store.get(f"rendezvous/arrival/{place}", deadline.remaining()))
         except DistTimeoutError:
-            missing = ", ".join(str(r) for r in range(world_size) if r not in came)
+            missing = [str(r) for r in range(world_size) if r not in came]
+            ranks = f"rank{'s' * (len(missing) > 1)} {', '.join(missing)} of {world_size}"
             return {
-                "late": f"gave up after {timeout:g} s: of {world_size} ranks {missing} did not "
-                "come",
+                "late": f"gave up after {timeout:g} s: {ranks} did not come",
                 "readers": len(came) - 1,
             }
         if other["rank"] in came:
