@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import nox
 
 from sessions.checkout import each_package
@@ -21,14 +23,20 @@ from sessions.workspace import (
 @nox.session(requires=["wheels"])
 @each_package
 def isolated(session: nox.Session, package: str) -> None:
-    """A fresh environment, one wheel and what it declares, its tests, outside the checkout."""
+    """A fresh environment, one wheel and what it declares, its tests, outside the checkout.
+
+    `tests` runs all of them, so each fifth test of a file will do here (`-- --every 1`: all).
+    """
     install_wheels(session, *map(wheel, closure(package)), *test_requirements(package))
     if package not in BACKENDS:  # a library of a backend is none of what is above the contract
         code = "import importlib.util as u; assert u.find_spec('llvmlite') is None"
         session.run("python", "-c", code)
     with outside_the_checkout(ROOT / folder_of(package) / "tests") as folder:
+        shutil.copy(ROOT / "tools" / "sample_plugin.py", folder)
         session.chdir(folder)
-        session.run("pytest", "-q", "-p", "no:cacheprovider", package, *session.posargs)
+        sample = ["-p", "sample_plugin", "--every", "5"]
+        options = ["-q", "-p", "no:cacheprovider", *sample, *session.posargs]
+        session.run("python", "-m", "pytest", *options, package)
 
 
 @nox.session(requires=["wheels"], tags=LIGHT_EXAMPLES)
