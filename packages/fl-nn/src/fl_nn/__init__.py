@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from fl_nn import arch as arch
 from fl_nn import init as init
 from fl_nn import plot as plot
@@ -179,3 +181,23 @@ from fl_nn.training import Trainer as Trainer
 from fl_nn.training import stop_signals as stop_signals
 from fl_nn.weights import load_weights as load_weights
 from fl_nn.weights import save_weights as save_weights
+
+if not _TYPE_CHECKING:  # a type checker reports the name by itself
+
+    def __getattr__(name: str) -> object:
+        if name == "functional":
+            from importlib import import_module
+
+            return import_module(f"{__name__}.functional")
+        from pathlib import Path
+
+        from fl_tensor.extend import missing_attribute
+
+        table = Path(__file__).with_name("foreign_names.txt")
+        raise missing_attribute(f"module {__name__!r}", name, table)
+
+
+def __dir__() -> list[str]:
+    from fl_tensor.extend import public_names
+
+    return public_names(globals(), "arch", "init", "plot", "rename")
