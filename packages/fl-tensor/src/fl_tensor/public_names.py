@@ -1,4 +1,4 @@
-"""What ``dir`` of a module lists: its public names, not what its file imports."""
+"""``public_names``: the names that ``dir`` of a module lists."""
 
 from __future__ import annotations
 
