@@ -47,9 +47,7 @@ LISTS = {
 }
 OURS = {"ft": "fl_tensor", "nn": "fl_nn", "ag": "fl_autograd", "data": "fl_data", "dist": "fl_dist"}
 NAME = re.compile(r"(?<![\w.])(ft|nn|ag|data|x)\.(\w+(?:\.\w+)*)")
-#: What begins a remark behind code: a semicolon, or a comma or colon before words.
-REMARK = re.compile(r"(; |[,:] (?=[a-z]+ [a-z]+))")
-BLOCK = re.compile(r"(<!-- names: (\w+) -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- names: (\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 NAMES = re.compile(r'(?<=^NAMES = """\n).*?(?=\n""")', re.DOTALL | re.MULTILINE)
 
 
@@ -117,14 +115,15 @@ def page_table(library: str) -> str:
     for path in paths:
         for row in tables.rows(path):
             if row.section == "write: on the page":
-                lines.append(f"| `{TABLES[path][0]}{row.name}` | {marked(row.text)} |")
-    return "\n".join(lines)
+                of = "F." if path.parent.name == "fl_nn" and row.name.islower() else TABLES[path][0]
+                lines.append(f"| `{of}{row.name}` | {marked(row.text)} |")
+    return "\n".join(lines) + "\n"
 
 
 def marked(way: str) -> str:
-    """A way with its code in backticks: what is before the first remark."""
-    code, sign, remark = re.split(REMARK, way, maxsplit=1) if REMARK.search(way) else (way, "", "")
-    return f"`{code}`{sign}{remark}" if re.search(r"[.(=@:]", code) else way
+    """A way with its code, what is before a semicolon, in backticks."""
+    code, sign, remark = way.partition("; ")
+    return f"`{code}`{sign}{remark}" if re.search(r"[.(=@[]", code) else way
 
 
 def write_lists() -> None:

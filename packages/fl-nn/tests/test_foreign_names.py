@@ -35,7 +35,7 @@ def test_no_row_is_superfluous():
     [
         ("Conv2d", "write nn.Conv2D(inputs, outputs, kernel)"),
         ("relu", "write ft.relu(x, ...)"),
-        ("ModuleList", "write a list in an attribute: self.layers = [nn.Linear(2, 2)]"),
+        ("ModuleList", "write self.layers = [nn.Linear(2, 2)]; a list in an attribute"),
         (
             "LazyLinear",
             "not planned (parameters without a shape; give the sizes, or build on the "

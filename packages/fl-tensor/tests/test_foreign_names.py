@@ -124,7 +124,7 @@ def test_a_function_that_is_missing_says_what_to_write(name, way):
     [
         ("view", "write x.reshape(shape)"),
         ("unsqueeze", "write x.expand_dims(axis)"),
-        ("data", "write x.tensor, which can be assigned: layer.weight.tensor = values"),
+        ("data", "write x.tensor; it can be assigned: layer.weight.tensor = values"),
         ("softmax", "write ft.softmax(x, ...)"),
         ("exp_", "write x = ft.exp(x, ...); arrays are values"),
         ("to_sparse", "not planned (sparse arrays)"),

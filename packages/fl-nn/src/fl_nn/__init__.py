@@ -24,6 +24,7 @@ from fl_nn.errors import ParameterError as ParameterError
 from fl_nn.errors import StateDictError as StateDictError
 from fl_nn.errors import TrainingError as TrainingError
 from fl_nn.errors import TrainingWarning as TrainingWarning
+from fl_nn.errors import UnpackingError as UnpackingError
 from fl_nn.evaluation import evaluating as evaluating
 from fl_nn.files.shards import open_tensors as open_tensors
 from fl_nn.files.shards import save_tensors as save_tensors
