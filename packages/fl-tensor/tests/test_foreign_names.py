@@ -94,8 +94,10 @@ def test_no_name_is_in_two_tables_of_functions():
 
 
 def test_a_synonym_is_the_function_itself():
-    synonyms = [row for row in tables.rows(NUMPY) if row.kind == "synonym"]
-    assert len(synonyms) > 20
+    synonyms = [
+        row for path in tables.FUNCTIONS for row in tables.rows(path) if row.kind == "synonym"
+    ]
+    assert "float_" in {row.name for row in synonyms}
     for row in synonyms:
         assert getattr(ft, row.name) is getattr(ft, row.text), row
 
@@ -107,7 +109,7 @@ def test_a_synonym_is_the_function_itself():
         ("no_grad", "write with ag.no_grad():"),
         ("manual_seed", "write ft.seed(0)"),
         ("tensor", "write ft.asarray(values)"),
-        ("flatnonzero", "write ft.nonzero(ft.reshape(x, -1))[0]"),
+        ("savetxt", "write numpy.savetxt(file, x.numpy())"),
         ("busday_count", "not planned (dates and days; use NumPy)"),
         ("cudnn_convolution", "not planned (internals of PyTorch)"),
         ("strided", "not needed (arrays have no strides)"),
