@@ -12,16 +12,6 @@ from fl_tensor.random.draws import Draws as Draws
 from fl_tensor.random.generator import Generator as Generator
 from fl_tensor.random.generator import Size as Size
 
-__all__ = [
-    "Draws", "Generator", "Size", "default_generator", "rand", "randn", "seed",
-    "set_default_generator",
-]  # fmt: skip
-
-
-def __dir__() -> list[str]:
-    return __all__
-
-
 _process_generator = Generator(0)
 _context_generator: ContextVar[Generator | None] = ContextVar("fl_tensor_generator", default=None)
 
