@@ -79,7 +79,7 @@ if not _TYPE_CHECKING:
             return SparseGradient
         from pathlib import Path
 
-        from fl_tensor.extend import missing_attribute
+        from fl_tensor.foreign_names.tables import missing_attribute
 
         table = Path(__file__).with_name("foreign_names.txt")
         raise missing_attribute(f"module {__name__!r}", name, table)

@@ -192,13 +192,13 @@ if not _TYPE_CHECKING:  # a type checker reports the name by itself
             return import_module(f"{__name__}.functional")
         from pathlib import Path
 
-        from fl_tensor.extend import missing_attribute
+        from fl_tensor.foreign_names.tables import missing_attribute
 
         table = Path(__file__).with_name("foreign_names.txt")
         raise missing_attribute(f"module {__name__!r}", name, table)
 
 
 def __dir__() -> list[str]:
-    from fl_tensor.extend import public_names
+    from fl_tensor.public_names import public_names
 
     return public_names(globals(), "arch", "init", "plot", "rename")

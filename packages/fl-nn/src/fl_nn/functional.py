@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import fl_nn
-from fl_tensor.extend import missing_attribute
+from fl_tensor.foreign_names.tables import missing_attribute
 
 _TABLE = Path(__file__).with_name("foreign_names.txt")
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+__all__ = ["public_names"]
+
 #: Names that a file has for itself.
 _OF_FILES = frozenset(("TYPE_CHECKING", "annotations"))
 

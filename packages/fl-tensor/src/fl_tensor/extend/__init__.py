@@ -29,9 +29,7 @@ from fl_tensor.dispatch.stack import (
     under,
 )
 from fl_tensor.dispatch.stack import current as current_stack
-from fl_tensor.foreign_names.tables import missing_attribute
 from fl_tensor.gc_control import gc_paused
-from fl_tensor.public_names import public_names
 from fl_tensor.refcounts import count_if_alone, getrefcount
 from fl_tensor.reproducible import is_reproducible
 from fl_tensor.roles import Scalar, Shape
@@ -54,10 +52,8 @@ __all__ = [
     "gc_paused",
     "getrefcount",
     "is_reproducible",
-    "missing_attribute",
     "operation_attributes",
     "operation_names",
-    "public_names",
     "render_table",
     "revived",
     "settings",

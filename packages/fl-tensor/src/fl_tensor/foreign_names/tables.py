@@ -22,6 +22,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+__all__ = ["FUNCTIONS", "METHODS", "Row", "find", "missing_attribute", "rows"]
+
 FOLDER = Path(__file__).parent
 #: The tables of the names of ``fl_tensor`` itself; the first that has a name answers.
 FUNCTIONS = (FOLDER / "numpy.txt", FOLDER / "torch.txt", FOLDER / "jax.txt")
