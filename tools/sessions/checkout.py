@@ -55,6 +55,7 @@ def contracts(session: nox.Session) -> None:
     for package in CONTRACTS:
         in_workshop(session, "python", "-m", package.replace("-", "_") + ".contract", *options)
     in_workshop(session, "python", "tools/contract_cards.py", *options)
+    in_workshop(session, "python", "tools/foreign_names.py", *options)
 
 
 @nox.session(tags=["fl-tensor"], **shared)

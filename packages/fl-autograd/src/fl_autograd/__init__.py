@@ -77,4 +77,13 @@ if not _TYPE_CHECKING:
                 stacklevel=2,
             )
             return SparseGradient
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from pathlib import Path
+
+        from fl_tensor.foreign_names.tables import missing_attribute
+
+        table = Path(__file__).with_name("foreign_names.txt")
+        raise missing_attribute(f"module {__name__!r}", name, table)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

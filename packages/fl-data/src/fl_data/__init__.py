@@ -73,4 +73,15 @@ if not TYPE_CHECKING:  # a type checker reports the name by itself
                 name="",
                 obj=None,
             )
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from pathlib import Path
+
+        from fl_tensor.foreign_names.tables import missing_attribute
+
+        table = Path(__file__).with_name("foreign_names.txt")
+        raise missing_attribute(f"module {__name__!r}", name, table)
+
+
+def __dir__() -> list[str]:
+    from fl_tensor.public_names import public_names
+
+    return public_names(globals())

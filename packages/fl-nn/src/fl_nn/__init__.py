@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from fl_nn import arch as arch
 from fl_nn import init as init
 from fl_nn import plot as plot
@@ -22,6 +24,7 @@ from fl_nn.errors import ParameterError as ParameterError
 from fl_nn.errors import StateDictError as StateDictError
 from fl_nn.errors import TrainingError as TrainingError
 from fl_nn.errors import TrainingWarning as TrainingWarning
+from fl_nn.errors import UnpackingError as UnpackingError
 from fl_nn.evaluation import evaluating as evaluating
 from fl_nn.files.shards import open_tensors as open_tensors
 from fl_nn.files.shards import save_tensors as save_tensors
@@ -179,3 +182,23 @@ from fl_nn.training import Trainer as Trainer
 from fl_nn.training import stop_signals as stop_signals
 from fl_nn.weights import load_weights as load_weights
 from fl_nn.weights import save_weights as save_weights
+
+if not _TYPE_CHECKING:  # a type checker reports the name by itself
+
+    def __getattr__(name: str) -> object:
+        if name == "functional":
+            from importlib import import_module
+
+            return import_module(f"{__name__}.functional")
+        from pathlib import Path
+
+        from fl_tensor.foreign_names.tables import missing_attribute
+
+        table = Path(__file__).with_name("foreign_names.txt")
+        raise missing_attribute(f"module {__name__!r}", name, table)
+
+
+def __dir__() -> list[str]:
+    from fl_tensor.public_names import public_names
+
+    return public_names(globals(), "arch", "init", "plot", "rename")

@@ -35,6 +35,10 @@ class ParameterError(ModuleError, TypeError):
     """A value that is no Parameter was assigned to an attribute that holds one."""
 
 
+class UnpackingError(ModuleError, TypeError):
+    """One result that was taken apart as if it were several."""
+
+
 class StateDictError(FlError, ValueError):
     """A state dict that does not fit its model or optimizer; lists every difference at once."""
 

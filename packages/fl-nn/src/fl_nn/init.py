@@ -23,6 +23,10 @@ __all__ = [
 Shape = Sequence[int]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def constant(
     shape: Shape, value: float, *, dtype: ft.DType | None = None, device: ft.Device | None = None
 ) -> ft.Tensor:

@@ -206,8 +206,16 @@ def __getattr__(name: str) -> object:
         backend = module_of(name)
         if backend is not None:
             return backend
+        from fl_tensor.foreign_names import tables
+
+        row = tables.find(name, *tables.FUNCTIONS)
+        if row is not None and row.section == "synonyms":
+            return getattr(import_module(__name__), row.text)
+        raise tables.missing_attribute(f"module {__name__!r}", name, *tables.FUNCTIONS)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_LATER})
+    from fl_tensor.public_names import public_names
+
+    return public_names(globals(), *_MODULES, *_LATER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from fl_tensor.called_modules import refuse_calls
 from fl_tensor.errors import ArgumentError
 
 _made: dict[tuple[str, int], Device] = {}
@@ -58,3 +59,9 @@ CPU = Device()
 
 #: What users name a device by; None is the first one of the backend.
 DeviceLike: TypeAlias = Device | str | None
+
+refuse_calls(
+    __name__,
+    "[device] ft.device is a module, and no class: a device is named by a string, x.to('cuda:0'), "
+    "or is ft.Device('cuda', 0)",
+)

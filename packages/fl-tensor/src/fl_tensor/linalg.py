@@ -54,6 +54,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class QRResult(NamedTuple):
     Q: Any
     R: Any

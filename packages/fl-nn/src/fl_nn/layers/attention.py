@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn import init
-from fl_nn.errors import ModuleError
+from fl_nn.errors import ModuleError, UnpackingError
 from fl_nn.layers.dropout import Dropout
 from fl_nn.layers.linear import Linear
 from fl_nn.layers.positions import RelativePositionEmbedding, RotaryEmbedding
+from fl_nn.layers.unpacking import is_unpacked
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
 from fl_tensor.annotations import explained
@@ -153,6 +155,16 @@ class MultiHeadAttention(Module):
             RelativePositionEmbedding(relative, self.head_size, **options) if relative else None
         )
         self.rotary = None if rotary is None else RotaryEmbedding(self.head_size, rotary)
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        """`forward`. Raises UnpackingError for ``y, weights = layer(x)``, which would divide the
+        batch."""
+        if is_unpacked(sys._getframe(1)):
+            raise UnpackingError(
+                "[MultiHeadAttention] the result is one array, the output, without weights: write "
+                "y = layer(query, key, value); for the elements of a batch ft.unstack(y)"
+            )
+        return super().__call__(*inputs, **options)
 
     def forward(
         self,

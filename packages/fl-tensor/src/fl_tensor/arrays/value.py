@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fl_tensor.arrays.foreign_methods import ForeignMethods
 from fl_tensor.device import Device
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
 
 
-class ArrayValue:
+class ArrayValue(ForeignMethods):
     """Shape, dtype, device, and the values as Python, NumPy and other libraries take them."""
 
     __slots__ = ()
