@@ -286,7 +286,7 @@ _ANGLES = "arccos arcsin arctanh"
 _ANY = "arcsinh arctan fabs fix rint degrees radians conjugate"
 
 CALLS: Calls = {
-    **dict.fromkeys(_ANGLES.split(), lambda d: (np.tanh(d.floats()),)),
+    **dict.fromkeys(_ANGLES.split(), lambda d: (np.asarray(np.tanh(d.floats())),)),
     **dict.fromkeys(_ANY.split(), special),
     "abs": special,
     "arccosh": lambda d: (1.0 + d.positive(),),

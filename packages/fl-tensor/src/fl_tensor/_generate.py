@@ -32,6 +32,16 @@ INTERNAL = frozenset({"trace"})
 #: Their public functions are in modules of their own, ``ft.linalg`` and ``ft.fft``.
 APART = frozenset({"linalg", "fft"})
 
+#: Parameters of the array API standard that public functions take beside those of the operation: by
+#: name the parameter for which they stand (None: they change nothing), and what is said of them.
+STANDARD: dict[str, tuple[dict[str, str | None], str]] = {
+    "clip": ({"min": "low", "max": "high"}, "\n``min`` and ``max`` are other names of the bounds."),
+    "sort": ({"stable": None}, "\n``stable=False`` is no faster."),
+    "argsort": ({"stable": None}, "\n``stable=False`` is no faster."),
+}
+
+_BESIDE = ("ArrayLike | None = None", "bool = True")
+
 PUBLIC_TYPES = {
     "Axis": "int",
     "NewAxis": "int",
@@ -82,7 +92,8 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "from collections.abc import Sequence",
         "from typing import Any\n",
         *(["from fl_tensor import dtypes"] if takes_dtype else []),
-        "from fl_tensor.arguments import axes, axis_of, flag_of, float_of, int_of, shape_of",
+        "from fl_tensor.arguments import axes, axis_of, either, flag_of, float_of, int_of, "
+        "shape_of",
         "from fl_tensor.dispatch.frontend import (",
         "    ArrayLike,",
         "    binary,",
@@ -139,6 +150,10 @@ def _function(op: OpSpec) -> list[str]:
     for i in range(len(parameters) - 1, 0, -1):
         if " = " not in parameters[i] and " = " in parameters[i - 1]:
             parameters[i - 1] = parameters[i - 1].split(" = ")[0]
+    also, remark = STANDARD.get(op.name, ({}, ""))
+    if also:
+        parameters.append("*")
+        parameters += [f"{name}: {_BESIDE[of is None]}" for name, of in also.items()]
     body: list[str]
     arrays = [p for p in op.parameters if role(p)]
     names = [p.name for p in arrays]
@@ -167,7 +182,9 @@ def _function(op: OpSpec) -> list[str]:
             body.append(call)
         else:
             body += ["return run(", *(f"    {a}," for a in [f'"{op.name}"', lead, *passed]), ")"]
-    doc = textwrap.indent(f'"""{op.doc}"""', "    ").lstrip()
+    renamed = [(name, of) for name, of in also.items() if of]
+    body = [f'{of} = either("{op.name}", "{of}", {of}, "{n}", {n})' for n, of in renamed] + body
+    doc = textwrap.indent(f'"""{op.doc}{remark}"""', "    ").lstrip()
     return [
         *_define(op.name, parameters, "Any", ""),
         f"    {doc}",
