@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy_calls
+import numpy_core_calls
 import pytest
+from numpy_draw import Draw
 
 import fl_tensor as ft
 
-sys.path.insert(0, str(Path(__file__).parent))
-from numpy_calls import CALLS, Draw
+CALLS = numpy_calls.CALLS | numpy_core_calls.CALLS
 
 #: NumPy writes into the first operand of these; here the result is a new array.
 WRITING = {"fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 #: Of these results lie where ``ft.use`` says.
-CREATING = "bartlett blackman diag_indices fromfunction hamming hanning identity indices kaiser tri"
+CREATING = """arange bartlett blackman diag_indices eye fromfunction full geomspace hamming hanning
+    identity indices kaiser linspace logspace ones tri tril_indices triu_indices zeros"""
 
 
 def converted(x: Any) -> Any:
