@@ -91,7 +91,8 @@ def padded(d: Draw) -> tuple[Any, ...]:
 
 
 _UNARY = """absolute asinh atan cbrt ceil conj cos cosh deg2rad exp exp2 expm1 floor imag isfinite
-    isinf isnan isneginf isposinf negative positive rad2deg real sign sin sinh square tan tanh trunc"""
+    isinf isnan isneginf isposinf negative positive rad2deg real sign sin sinh square tan tanh
+    trunc"""
 _BINARY = """add atan2 copysign divide equal fmax fmin greater greater_equal hypot isclose less
     less_equal logaddexp maximum minimum multiply not_equal subtract"""
 _BITS = "bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import zlib
 from typing import Any
@@ -16,6 +17,8 @@ import fl_tensor as ft
 
 CALLS = numpy_calls.CALLS | numpy_core_calls.CALLS
 
+#: Random calls of each function, a tenth of them on other backends. `nox -s numpy_calls`: 50.
+COUNT = int(os.environ.get("FL_NUMPY_CALLS", "10"))
 #: NumPy writes into the first operand of these; here the result is a new array.
 WRITING = {"fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 #: Of these results lie where ``ft.use`` says.
@@ -59,7 +62,7 @@ def check_equal(found: Any, wanted: Any) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_function_is_numpys(name, installed_backend):
-    count = 50 if installed_backend == "numpy" else 3
+    count = COUNT if installed_backend == "numpy" else max(COUNT // 10, 1)
     with ft.use(installed_backend):
         for i in range(count):
             arguments = CALLS[name](Draw(zlib.crc32(name.encode()) + i))
