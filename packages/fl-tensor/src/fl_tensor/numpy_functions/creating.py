@@ -83,7 +83,11 @@ def frombuffer(
     ``offset`` on; copied. float64 unless ``dtype`` is given. Raises ShapeError where the bytes do
     not fit."""
     kind = dtypes.float64 if dtype is None else ft.dtype(dtype)
-    data = memoryview(buffer).cast("B")[arguments.int_of("frombuffer", offset, "offset") :]
+    try:
+        data = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ft.DTypeError(f"[frombuffer] a {type(buffer).__name__} has no bytes") from None
+    data = data[arguments.int_of("frombuffer", offset, "offset") :]
     if count < 0:
         count = len(data) // kind.itemsize if len(data) % kind.itemsize == 0 else -1
     if count < 0 or count * kind.itemsize > len(data):
@@ -103,6 +107,8 @@ def fromfunction(
 def fromiter(numbers: Iterable[Any], dtype: DTypeLike = None, count: int = -1) -> Any:
     """A vector of the numbers that an iterable gives, of the first ``count`` with ``count >= 0``.
     Raises ArgumentError where there are fewer."""
+    if not isinstance(numbers, Iterable):
+        raise ft.DTypeError(f"[fromiter] {numbers!r}: expected an iterable of numbers")
     found = list(numbers if count < 0 else itertools.islice(numbers, count))
     if len(found) < count:
         raise ft.ArgumentError(f"[fromiter] {len(found)} numbers, but count is {count}")
@@ -200,7 +206,8 @@ def ix_(*xs: ArrayLike) -> tuple[Any, ...]:
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     """The indices of the main diagonal of an array of ``ndim`` axes of size ``n``."""
-    return (ft.arange(n),) * arguments.int_of("diag_indices", ndim, "ndim")
+    count = arguments.int_of("diag_indices", n, "n")
+    return (ft.arange(count),) * arguments.int_of("diag_indices", ndim, "ndim")
 
 
 def diag_indices_from(x: ArrayLike) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import fl_tensor as ft
 from fl_tensor import arguments
 from fl_tensor.array_api.data_types import can_cast, isdtype, result_type
 from fl_tensor.device import DeviceLike
-from fl_tensor.dispatch.frontend import ArrayLike, operand
+from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of
 from fl_tensor.dtypes import DType
 
 __all__ = [
@@ -108,7 +108,9 @@ def isrealobj(x: ArrayLike) -> bool:
 def array_equiv(x: ArrayLike, y: ArrayLike) -> Any:
     """Whether all elements are equal after broadcasting, without axes; False where the shapes do
     not broadcast."""
+    x, y = operands_of("array_equiv", "PP", x, y)
     try:
-        return ft.all(ft.equal(x, y))
+        ft.broadcast_shapes(x.shape, y.shape)
     except ft.ShapeError:
-        return ft.asarray(False)
+        return ft.zeros_like(x, ft.bool, x.device).any()
+    return ft.all(ft.equal(x, y))

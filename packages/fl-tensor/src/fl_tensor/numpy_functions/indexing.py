@@ -66,8 +66,8 @@ def ravel_multi_index(
     IndexingError, ``"wrap"`` around, ``"clip"`` to the range."""
     op = "ravel_multi_index"
     sizes = arguments.shape_of(op, shape)
-    given = prepare_all(op, "Z", list(indices))
-    modes = (mode,) * len(sizes) if isinstance(mode, str) else tuple(mode)
+    given = prepare_all(op, "Z", _several(op, indices, "indices"))
+    modes: tuple[Any, ...] = (mode,) * len(sizes) if arguments.is_single(mode) else tuple(mode)
     if not len(given) == len(sizes) == len(modes):
         raise ft.ShapeError(f"[{op}] {len(given)} indices for the shape {sizes}")
     place = ft.zeros_like(given[0])
@@ -198,18 +198,23 @@ def select(
 ) -> Any:
     """The element of the first of ``choices`` whose condition (bool) holds, else ``default``; all
     broadcast."""
-    if len(conditions) != len(choices):
-        raise ft.ArgumentError(f"[select] {len(conditions)} conditions, {len(choices)} choices")
-    *parts, made = prepare_all("select", "P", [*choices, default])
-    for condition, part in zip(reversed(conditions), reversed(parts)):
+    masks = _several("select", conditions, "conditions")
+    *parts, made = prepare_all("select", "P", [*_several("select", choices, "choices"), default])
+    if len(masks) != len(parts):
+        raise ft.ArgumentError(f"[select] {len(masks)} conditions, {len(parts)} choices")
+    for condition, part in zip(reversed(masks), reversed(parts)):
         made = ft.where(condition, part, made)
     return made
+
+
+def _several(op: str, xs: Any, name: str) -> list[Any]:
+    return arguments.several_of(op, xs, name, object, "a list of arrays")
 
 
 def choose(x: ArrayLike, choices: Sequence[ArrayLike] | ArrayLike, mode: str = "raise") -> Any:
     """The elements of ``choices`` whose numbers are in ``x``; all broadcast. ``mode`` as in
     ``ravel_multi_index``."""
-    given = list(choices) if isinstance(choices, (tuple, ft.Array)) else choices
+    given = _several("choose", choices, "choices")
     parts = ft.broadcast_arrays(*prepare_all("choose", "P", given))
     index = _valid("choose", operand("choose", "Z", x), len(parts), mode)
     shape = ft.broadcast_shapes(index.shape, parts[0].shape)

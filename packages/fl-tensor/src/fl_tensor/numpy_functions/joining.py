@@ -9,6 +9,7 @@ import fl_tensor as ft
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, prepare_all
+from fl_tensor.functions import coercion
 from fl_tensor.numpy_functions.shaping import atleast_1d, atleast_2d, atleast_3d, ravel
 
 __all__ = [
@@ -76,6 +77,7 @@ def _several(op: str, xs: Any) -> list[Any]:
 def block(xs: Any) -> Any:
     """Nested lists of blocks, joined: the innermost lists along the last axis, the lists around
     them along the one before, and so on. Raises ArgumentError where lists are nested unevenly."""
+    coercion.require_shallow([xs])
     depth = _depth(xs)
     rank = max(depth, _rank(xs))
 

@@ -7,7 +7,8 @@ from typing import Any
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
 from fl_tensor.derived.einsum import order_of
-from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, prepare_all
+from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of
+from fl_tensor.functions.products import einsum_operands
 from fl_tensor.numpy_functions.shaping import ravel
 
 __all__ = ["einsum_path", "matvec", "packbits", "unpackbits", "vdot", "vecmat"]
@@ -34,7 +35,7 @@ def vecmat(x: ArrayLike, y: ArrayLike) -> Any:
 def einsum_path(subscripts: str, *operands: ArrayLike) -> tuple[list[Any], str]:
     """In which order ``ft.einsum`` multiplies: ``["einsum_path", (i, j), ...]``, where each product
     goes to the end of the list of operands, and the same in words."""
-    xs = prepare_all("einsum_path", "N", list(operands))
+    xs = einsum_operands("einsum_path", subscripts, operands)
     pairs = order_of(subscripts, [x.shape for x in xs])
     lines = [f"  {i} and {j} -> {shape}" for i, j, shape in pairs]
     text = "\n".join([f"einsum {subscripts!r}, products of operands:", *lines])

@@ -117,7 +117,7 @@ def trim_zeros(x: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None 
     """``x`` without the zeros at the front (``"f"``), the back (``"b"``) or both ends (``"fb"``) of
     the given axes, by default of all. The result's shape depends on data."""
     x = operand("trim_zeros", "A", x)
-    ends = arguments.choice_of("trim_zeros", trim.lower(), "trim", ("fb", "bf", "f", "b"))
+    ends = arguments.choice_of("trim_zeros", trim, "trim", ("fb", "bf", "f", "b"))
     places = ft.nonzero(x)
     kept = [slice(None)] * x.ndim
     for i in arguments.axes("trim_zeros", axis, x.shape):

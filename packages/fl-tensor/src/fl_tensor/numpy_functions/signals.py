@@ -80,6 +80,7 @@ def gradient(
     """
     x = operand("gradient", "F", x)
     axes = tuple(range(x.ndim)) if axis is None else arguments.ints_of("gradient", axis, "axis")
+    arguments.axes("gradient", axes, x.shape)  # each at most once
     axes = tuple(axis_of("gradient", a, x.shape) for a in axes)
     if len(spacing) not in (0, 1, len(axes)):
         raise ft.ArgumentError(f"[gradient] {len(spacing)} spacings for {len(axes)} axes")
