@@ -8,7 +8,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_tensor import arguments
 from fl_tensor.arguments import axis_of
-from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of
+from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of
 
 __all__ = ["convolve", "correlate", "gradient", "interp", "trapezoid"]
 
@@ -139,15 +139,16 @@ def interp(
         xp = ft.concatenate([xp[-1:] - length, xp, xp[:1] + length], 0)
         fp = ft.concatenate([fp[-1:], fp, fp[:1]], 0)
         left = right = None
-    low = ft.clip(ft.searchsorted(xp, x, "right") - 1, 0, max(xp.size - 2, 0))
-    high = ft.minimum(low + 1, xp.size - 1)
-    start, end = ft.take(fp, low), ft.take(fp, high)
-    width = ft.take(xp, high) - ft.take(xp, low)
-    share = (x - ft.take(xp, low)) / ft.where(width > 0, width, 1.0)
-    made = start + ft.clip(share, 0.0, 1.0) * (end - start)
+    if xp.size == 1:
+        xp, fp = ft.concatenate([xp, xp], 0), ft.concatenate([fp, fp], 0)
+    widths = ft.diff(xp)
+    slopes = ft.diff(fp) / ft.where(widths > 0, widths, 1.0)
+    low = ft.clip(ft.searchsorted(xp, x, "right") - 1, 0, xp.size - 2)
+    past = ft.clip(x, xp[0], xp[-1]) - ft.take(xp, low)
+    made = ft.take(fp, low) + past * ft.take(slopes, low)
+    made = ft.where(x == xp[-1], fp[-1], made)
     made = ft.where(x < xp[0], fp[0] if left is None else left, made)
-    made = ft.where(x > xp[-1], fp[-1] if right is None else right, made)
-    return ft.where(ft.isnan(x), cast(x, made.dtype), made)
+    return ft.where(x > xp[-1], fp[-1] if right is None else right, made)
 
 
 def _part(x: Any, axis: int, low: int, high: int) -> Any:
