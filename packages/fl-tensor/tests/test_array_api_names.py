@@ -54,6 +54,14 @@ def test_bounds_have_two_names():
         ft.clip(x, 2, min=3)
 
 
+def test_ddof_is_a_name_of_correction():
+    x = [1.0, 2.0, 4.0]
+    for function in (ft.std, ft.var, ft.nanstd, ft.nanvar):
+        assert function(x, ddof=1).item() == function(x, correction=1).item() > function(x).item()
+    with pytest.raises(ft.ArgumentError, match=r"\[std\] correction and ddof are the same"):
+        ft.std(x, correction=1, ddof=1)
+
+
 def test_parameters_that_change_nothing_are_accepted():
     x = ft.asarray([2, 1, 2])
     assert ft.sort(x, stable=False).tolist() == [1, 2, 2]

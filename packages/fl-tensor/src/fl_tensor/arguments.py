@@ -80,11 +80,12 @@ def choice_of(op: str, value: Any, name: str, choices: Collection[str]) -> str:
     raise ArgumentError(f"[{op}] {name} {value!r}: expected {known}")
 
 
-def either(op: str, name: str, value: Any, other: str, same: Any) -> Any:
-    """An argument that has two names. Raises ArgumentError where both are given."""
+def either(op: str, name: str, value: Any, other: str, same: Any, default: Any = None) -> Any:
+    """An argument that has two names, by the first of them ``default`` unless given. Raises
+    ArgumentError where both are given."""
     if same is None:
         return value
-    if value is not None:
+    if value is not default and (default is None or value != default):
         raise ArgumentError(f"[{op}] {name} and {other} are the same argument: give one of them")
     return same
 

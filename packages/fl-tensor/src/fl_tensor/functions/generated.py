@@ -769,8 +769,12 @@ def std(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     correction: float = 0.0,
+    *,
+    ddof: float | None = None,
 ) -> Any:
-    """The square root of ``var``."""
+    """The square root of ``var``.
+    ``ddof`` is NumPy's name of ``correction``."""
+    correction = either("std", "correction", correction, "ddof", ddof, 0.0)
     _x = operand("std", "F", x)
     return run(
         "std",
@@ -787,10 +791,14 @@ def var(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     correction: float = 0.0,
+    *,
+    ddof: float | None = None,
 ) -> Any:
     """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
     unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite. What
-    rounding the mean does to the distances is corrected."""
+    rounding the mean does to the distances is corrected.
+    ``ddof`` is NumPy's name of ``correction``."""
+    correction = either("var", "correction", correction, "ddof", ddof, 0.0)
     _x = operand("var", "F", x)
     return run(
         "var",
@@ -897,8 +905,12 @@ def nanstd(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     correction: float = 0.0,
+    *,
+    ddof: float | None = None,
 ) -> Any:
-    """The square root of ``nanvar``."""
+    """The square root of ``nanvar``.
+    ``ddof`` is NumPy's name of ``correction``."""
+    correction = either("nanstd", "correction", correction, "ddof", ddof, 0.0)
     _x = operand("nanstd", "S", x)
     return run(
         "nanstd",
@@ -927,9 +939,13 @@ def nanvar(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     correction: float = 0.0,
+    *,
+    ddof: float | None = None,
 ) -> Any:
     """Variance of what is no NaN: as ``var``; NaN where ``correction`` leaves nothing to divide
-    by."""
+    by.
+    ``ddof`` is NumPy's name of ``correction``."""
+    correction = either("nanvar", "correction", correction, "ddof", ddof, 0.0)
     _x = operand("nanvar", "S", x)
     return run(
         "nanvar",
