@@ -31,6 +31,12 @@ class Draw:
     def positive(self, *shape: int) -> Any:
         return np.asarray(np.abs(self.floats(*shape)) + 0.1)
 
+    def signed(self, *shape: int) -> Any:
+        """Floats or integers, none of them zero."""
+        shape = shape or self.shape()
+        x = self.one(self.positive(*shape), self.ints(*shape, low=1))
+        return np.asarray(np.where(self.bools(*shape), x, -x))
+
     def special(self, *shape: int) -> Any:
         """With infinities, zeros of both signs and NaN."""
         x = np.array(self.floats(*shape))
@@ -209,9 +215,15 @@ def observations(d: Draw) -> tuple[Any, ...]:
 def weighted(d: Draw) -> tuple[Any, ...]:
     n = d.number(3, 7)
     counts = d.one(None, d.ints(n, low=1, high=3))
-    shares = d.one(None, d.positive(n))
+    shares = d.one(None, d.positive(n), d.positive(n))
     x = d.floats(2, n)
-    return *d.one((x, None, True), (x.T, None, False)), d.bools(1)[0], None, counts, shares
+    return (
+        *d.one((x, None, True), (x.T, None, False)),
+        d.one(False, False, True),
+        None,
+        counts,
+        shares,
+    )
 
 
 def points(d: Draw) -> tuple[Any, ...]:

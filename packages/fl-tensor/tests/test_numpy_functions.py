@@ -67,14 +67,14 @@ def test_a_function_is_numpys(name, installed_backend):
         for i in range(count):
             arguments = CALLS[name](Draw(zlib.crc32(name.encode()) + i))
             *args, options = arguments if isinstance(arguments[-1], dict) else (*arguments, {})
-            kept = converted(args)
-            found = getattr(ft, name)(*converted(args), **options)
+            given = converted(args)
+            found = getattr(ft, name)(*given, **options)
             try:
                 check_equal(found, by_numpy(name, *args, **options))
             except Exception as error:
                 raise AssertionError(f"{name}(*{args}, **{options}): {error}") from error
             if name in WRITING:
-                check_equal(kept[0], args[0])
+                check_equal(given[0], args[0])
 
 
 @pytest.mark.parametrize("name", sorted(set(CALLS) - set(CREATING.split())))
