@@ -32,6 +32,13 @@ def fuzz(session: nox.Session) -> None:
         in_workshop(session, "python", folder, *session.posargs)
 
 
+@nox.session(default=False, tags=["fl-tensor"], **shared)
+def numpy_calls(session: nox.Session) -> None:
+    """50 random calls of each function that has NumPy's name, against NumPy."""
+    tests = "packages/fl-tensor/tests/test_numpy_functions.py"
+    in_workshop(session, "python", "-m", "pytest", "-q", tests, env={"FL_NUMPY_CALLS": "50"})
+
+
 @nox.session(default=False, tags=["fl-memory"], **shared)
 def memory_programs(session: nox.Session) -> None:
     """10,000 random programs through each memory manager in each mode, beside a shadow ledger."""

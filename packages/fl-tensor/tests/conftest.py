@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+sys.path.append(str(Path(__file__).parent))  # tests import `numpy_calls` from there
 # What is tested is the specification in code, unless a test or a session says otherwise.
 os.environ.setdefault("FL_TENSOR_BACKEND", "numpy")
 # Read when SciPy is loaded: test_array_api_consumers.py gives our tensors to it.

@@ -6,10 +6,10 @@ import inspect
 from types import ModuleType
 
 from cases import Target
-from targets import autograd, datasets, files, layers, processes, tensors, training
+from targets import autograd, datasets, files, layers, numpy_names, processes, tensors, training
 from targets.making import PACKAGES
 
-FAMILIES = (tensors, autograd, layers, training, datasets, files, processes)
+FAMILIES = (tensors, numpy_names, autograd, layers, training, datasets, files, processes)
 
 
 def public_names(prefix: str, module: ModuleType) -> set[str]:

@@ -152,6 +152,7 @@ if TYPE_CHECKING:
     from fl_tensor import graph as graph
     from fl_tensor import linalg as linalg
     from fl_tensor import random as random
+    from fl_tensor.functions.quantiles import nanpercentile as nanpercentile
     from fl_tensor.functions.quantiles import nanquantile as nanquantile
     from fl_tensor.functions.quantiles import percentile as percentile
     from fl_tensor.functions.quantiles import quantile as quantile
@@ -160,6 +161,20 @@ if TYPE_CHECKING:
     from fl_tensor.functions.sets import unique_counts as unique_counts
     from fl_tensor.functions.sets import unique_inverse as unique_inverse
     from fl_tensor.functions.sets import unique_values as unique_values
+    from fl_tensor.numpy_functions.creating import *  # noqa: F403
+    from fl_tensor.numpy_functions.data_types import *  # noqa: F403
+    from fl_tensor.numpy_functions.elementwise import *  # noqa: F403
+    from fl_tensor.numpy_functions.grids import *  # noqa: F403
+    from fl_tensor.numpy_functions.indexing import *  # noqa: F403
+    from fl_tensor.numpy_functions.joining import *  # noqa: F403
+    from fl_tensor.numpy_functions.ordering import *  # noqa: F403
+    from fl_tensor.numpy_functions.polynomials import *  # noqa: F403
+    from fl_tensor.numpy_functions.products import *  # noqa: F403
+    from fl_tensor.numpy_functions.shaping import *  # noqa: F403
+    from fl_tensor.numpy_functions.signals import *  # noqa: F403
+    from fl_tensor.numpy_functions.statistics import *  # noqa: F403
+    from fl_tensor.numpy_functions.synonyms import *  # noqa: F403
+    from fl_tensor.numpy_functions.windows import *  # noqa: F403
     from fl_tensor.random import Generator as Generator
     from fl_tensor.random import default_generator as default_generator
     from fl_tensor.random import rand as rand
@@ -177,8 +192,57 @@ if TYPE_CHECKING:
 _LATER = {
     name: module
     for module, names in {
-        "functions.quantiles": "nanquantile percentile quantile",
+        "functions.quantiles": "nanpercentile nanquantile percentile quantile",
         "functions.sets": "unique unique_all unique_counts unique_inverse unique_values",
+        "numpy_functions.creating": (
+            "array asarray_chkfinite copy diag_indices diag_indices_from diagflat frombuffer "
+            "fromfunction fromiter identity indices ix_ mask_indices tri tril_indices_from "
+            "triu_indices_from vander"
+        ),
+        "numpy_functions.data_types": (
+            "array_equiv astype can_cast common_type iscomplex iscomplexobj isdtype isreal "
+            "isrealobj isscalar iterable ndim result_type shape size"
+        ),
+        "numpy_functions.elementwise": (
+            "bitwise_count divmod float_power fmod frexp gcd heaviside i0 lcm ldexp "
+            "logaddexp2 modf real_if_close sinc spacing unwrap"
+        ),
+        "numpy_functions.grids": "c_ index_exp mgrid ogrid r_ s_",
+        "numpy_functions.indexing": (
+            "apply_along_axis apply_over_axes choose compress extract fill_diagonal "
+            "flatnonzero piecewise place put put_along_axis putmask ravel_multi_index select "
+            "unravel_index"
+        ),
+        "numpy_functions.joining": (
+            "append array_split block column_stack concat delete dsplit dstack ediff1d hsplit "
+            "hstack insert row_stack vsplit vstack"
+        ),
+        "numpy_functions.ordering": (
+            "argpartition digitize intersect1d lexsort partition setdiff1d setxor1d "
+            "sort_complex union1d"
+        ),
+        "numpy_functions.polynomials": (
+            "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots"
+        ),
+        "numpy_functions.products": "einsum_path matvec packbits unpackbits vdot vecmat",
+        "numpy_functions.shaping": (
+            "atleast_1d atleast_2d atleast_3d fliplr flipud ravel resize rollaxis rot90 "
+            "transpose trim_zeros"
+        ),
+        "numpy_functions.signals": "convolve correlate gradient interp trapezoid",
+        "numpy_functions.statistics": (
+            "corrcoef cov cumprod cumsum histogram2d histogram_bin_edges histogramdd "
+            "nancumprod nancumsum ptp"
+        ),
+        "numpy_functions.synonyms": (
+            "abs amax amin arccos arccosh arcsin arcsinh arctan arctan2 arctanh around "
+            "asanyarray ascontiguousarray bitwise_not bool_ byte cdouble conjugate csingle "
+            "degrees double e euler_gamma fabs fix half inf int_ intc intp invert left_shift "
+            "longlong matrix_transpose mod nan newaxis permute_dims pi pow promote_types "
+            "radians right_shift rint short single true_divide ubyte uint uintc uintp "
+            "ulonglong ushort"
+        ),
+        "numpy_functions.windows": "bartlett blackman hamming hanning kaiser",
         "random": "Generator default_generator rand randn seed set_default_generator",
         "wrappers.check": "check",
         "wrappers.count": "count",

@@ -32,6 +32,18 @@ INTERNAL = frozenset({"trace"})
 #: Their public functions are in modules of their own, ``ft.linalg`` and ``ft.fft``.
 APART = frozenset({"linalg", "fft"})
 
+#: Parameters of the array API standard and of NumPy that public functions take beside those of the
+#: operation: by name the parameter for which they stand (None: they change nothing), and a remark.
+BESIDE: dict[str, tuple[dict[str, str | None], str]] = {
+    "clip": ({"min": "low", "max": "high"}, "\n``min`` and ``max`` are other names of the bounds."),
+    "sort": ({"stable": None}, "\n``stable=False`` is no faster."),
+    "argsort": ({"stable": None}, "\n``stable=False`` is no faster."),
+    **dict.fromkeys(
+        ("std", "var", "nanstd", "nanvar"),
+        ({"ddof": "correction"}, "\n``ddof`` is NumPy's name of ``correction``."),
+    ),
+}
+
 PUBLIC_TYPES = {
     "Axis": "int",
     "NewAxis": "int",
@@ -82,7 +94,8 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "from collections.abc import Sequence",
         "from typing import Any\n",
         *(["from fl_tensor import dtypes"] if takes_dtype else []),
-        "from fl_tensor.arguments import axes, axis_of, flag_of, float_of, int_of, shape_of",
+        "from fl_tensor.arguments import axes, axis_of, either, flag_of, float_of, int_of, "
+        "shape_of",
         "from fl_tensor.dispatch.frontend import (",
         "    ArrayLike,",
         "    binary,",
@@ -139,6 +152,9 @@ def _function(op: OpSpec) -> list[str]:
     for i in range(len(parameters) - 1, 0, -1):
         if " = " not in parameters[i] and " = " in parameters[i - 1]:
             parameters[i - 1] = parameters[i - 1].split(" = ")[0]
+    also, remark = BESIDE.get(op.name, ({}, ""))
+    if also:
+        parameters += ["*", *(_beside(op, name, of) for name, of in also.items())]
     body: list[str]
     arrays = [p for p in op.parameters if role(p)]
     names = [p.name for p in arrays]
@@ -167,13 +183,33 @@ def _function(op: OpSpec) -> list[str]:
             body.append(call)
         else:
             body += ["return run(", *(f"    {a}," for a in [f'"{op.name}"', lead, *passed]), ")"]
-    doc = textwrap.indent(f'"""{op.doc}"""', "    ").lstrip()
+    body = [_chosen(op, name, of) for name, of in also.items() if of] + body
+    doc = textwrap.indent(f'"""{op.doc}{remark}"""', "    ").lstrip()
     return [
         *_define(op.name, parameters, "Any", ""),
         f"    {doc}",
         *(f"    {line}" for line in body),
         "\n",
     ]
+
+
+def _beside(op: OpSpec, name: str, stands_for: str | None) -> str:
+    if stands_for is None:
+        return f"{name}: bool = True"
+    kind = _public(_parameter(op, stands_for)).partition(": ")[2].partition(" = ")[0]
+    return f"{name}: {kind}{'' if 'None' in kind else ' | None'} = None"
+
+
+def _chosen(op: OpSpec, name: str, stands_for: str) -> str:
+    default = _parameter(op, stands_for).default
+    last = "" if default is None else f", {default!r}"
+    return (
+        f'{stands_for} = either("{op.name}", "{stands_for}", {stands_for}, "{name}", {name}{last})'
+    )
+
+
+def _parameter(op: OpSpec, name: str) -> inspect.Parameter:
+    return next(p for p in op.parameters if p.name == name)
 
 
 def _letter(p: inspect.Parameter) -> str:

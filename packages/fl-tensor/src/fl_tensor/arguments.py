@@ -12,7 +12,7 @@ from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 __all__ = [
-    "MOST", "Pairs", "SCALARS", "axes", "axis_of", "choice_of", "flag_of", "float_of",
+    "MOST", "Pairs", "SCALARS", "axes", "axis_of", "choice_of", "either", "flag_of", "float_of",
     "function_of", "int_of", "ints_of", "is_single", "pairs_of", "per_axis", "scalar", "seed_of",
     "several_of", "shape_of",
 ]  # fmt: skip
@@ -78,6 +78,16 @@ def choice_of(op: str, value: Any, name: str, choices: Collection[str]) -> str:
         return value
     known = ", ".join(map(repr, choices))
     raise ArgumentError(f"[{op}] {name} {value!r}: expected {known}")
+
+
+def either(op: str, name: str, value: Any, other: str, same: Any, default: Any = None) -> Any:
+    """An argument that has two names, by the first of them ``default`` unless given. Raises
+    ArgumentError where both are given."""
+    if same is None:
+        return value
+    if value is not default and (default is None or value != default):
+        raise ArgumentError(f"[{op}] {name} and {other} are the same argument: give one of them")
+    return same
 
 
 def int_of(op: str, value: Any, name: str) -> int:

@@ -56,7 +56,7 @@ def result_type(*arrays_and_dtypes: Array | DType | bool | int | float | complex
         if isinstance(given, (bool, int, float, complex)):
             scalars.append(given)
             continue
-        one = given if isinstance(given, DType) else given.dtype
+        one = _dtype_of(given)
         found = one if found is None else dtypes.promote(found, one, "result_type")
     if found is None:
         raise ft.ArgumentError("[result_type] expected at least one array or dtype")
@@ -65,11 +65,15 @@ def result_type(*arrays_and_dtypes: Array | DType | bool | int | float | complex
     return found
 
 
+def _dtype_of(given: DType | Array) -> DType:
+    return given.dtype if isinstance(given, Array) else ft.dtype(given)
+
+
 def can_cast(from_: DType | Array, to: DType, /) -> bool:
     """Whether promotion may lead from the one dtype to the other."""
-    source = from_ if isinstance(from_, DType) else from_.dtype
+    source, target = _dtype_of(from_), ft.dtype(to)
     try:
-        return dtypes.promote(source, to, "can_cast") is to
+        return dtypes.promote(source, target, "can_cast") is target
     except ft.DTypeError:
         return False
 

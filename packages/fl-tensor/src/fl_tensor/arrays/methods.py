@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import fl_tensor.functions as functions
-from fl_tensor.arrays.value import ArrayValue
+from fl_tensor.arrays.numpy_methods import NumPyMethods
 from fl_tensor.device import Device
 from fl_tensor.dispatch import frontend
 from fl_tensor.dtypes import DType
@@ -16,7 +16,7 @@ from fl_tensor.functions import elementwise, gathering, reducing, searching, sha
 Axes = int | Sequence[int] | None
 
 
-class ArrayMethods(ArrayValue):
+class ArrayMethods(NumPyMethods):
     """``x.name(...)`` is ``ft.name(x, ...)``."""
 
     __slots__ = ()

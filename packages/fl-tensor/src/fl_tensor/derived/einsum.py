@@ -41,6 +41,28 @@ def einsum(ops: Ops, xs: Sequence[N], subscripts: str) -> Any:
     return ops.permute(last.value, tuple(last.labels.index(name) for name in output))
 
 
+def order_of(
+    subscripts: str, shapes: Sequence[tuple[int, ...]]
+) -> list[tuple[int, int, tuple[int, ...]]]:
+    """The products of ``einsum`` for operands of these shapes: the places of both operands in the
+    list, at whose end the product is put, and its shape."""
+    inputs, output = _parse(subscripts, shapes)
+    sizes = _sizes(inputs, shapes)
+    terms = []
+    for labels, shape in zip(inputs, shapes, strict=True):
+        used = [name for name, n in zip(labels, shape, strict=True) if n == sizes[name]]
+        terms.append(_Term(None, tuple(dict.fromkeys(used))))
+    found = []
+    while len(terms) > 1:
+        i, j = _cheapest(terms, output, sizes)
+        second, first = terms.pop(j), terms.pop(i)
+        needed = _needed(terms, output)
+        labels = tuple(n for n in dict.fromkeys((*first.labels, *second.labels)) if n in needed)
+        terms.append(_Term(None, labels))
+        found.append((i, j, tuple(sizes[name] for name in labels)))
+    return found
+
+
 # ---- reading the subscripts ---------------------------------------------------------------------
 
 

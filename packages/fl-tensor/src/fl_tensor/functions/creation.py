@@ -188,14 +188,14 @@ def from_dlpack(
 
 def full(
     shape: int | Sequence[int],
-    value: Any,
+    fill_value: Any,
     dtype: DTypeLike = None,
     device: DeviceLike = None,
     backend: registry.BackendLike | None = None,
 ) -> Tensor:
-    """All elements equal to the Python scalar ``value``; dtype defaults to the value's. A float for
-    an integer dtype is truncated; DTypeError for an integer that does not fit."""
-    return _filled("full", shape, value, dtype, device, backend)
+    """All elements equal to the Python scalar ``fill_value``; dtype defaults to the scalar's. A
+    float for an integer dtype is truncated; DTypeError for an integer that does not fit."""
+    return _filled("full", shape, fill_value, dtype, device, backend)
 
 
 def _filled(
@@ -252,9 +252,9 @@ def zeros_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Te
     return full_like(x, 0, dtype, device)
 
 
-def empty_like(x: Any, dtype: DTypeLike = None) -> Tensor:
+def empty_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """As ``zeros_like``."""
-    return zeros_like(x, dtype)
+    return zeros_like(x, dtype, device)
 
 
 def ones_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
@@ -262,11 +262,13 @@ def ones_like(x: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Ten
     return full_like(x, 1, dtype, device)
 
 
-def full_like(x: Any, value: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
-    """``value`` with the shape, dtype, device and backend of ``x``."""
+def full_like(
+    x: Any, fill_value: Any, dtype: DTypeLike = None, device: DeviceLike = None
+) -> Tensor:
+    """``fill_value`` with the shape, dtype, device and backend of ``x``."""
     x = asarray(x)
     dtype, device = x.dtype if dtype is None else dtype, x.device if device is None else device
-    return full(x.shape, value, dtype, device, x._backend)
+    return full(x.shape, fill_value, dtype, device, x._backend)
 
 
 def arange(

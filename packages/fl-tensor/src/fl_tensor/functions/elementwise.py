@@ -101,8 +101,12 @@ def _rounded_integers(x: Any, zeros: int) -> Any:
     return (multiple + frontend.cast(up, x.dtype)) * step
 
 
-def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Any:
-    """``x`` where ``condition`` (bool) holds, else ``y``; all three broadcast."""
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None) -> Any:
+    """``x`` where ``condition`` (bool) holds, else ``y``; all three broadcast. Without both, the
+    places where it holds, as ``nonzero``."""
+    if x is None and y is None:
+        condition = operand("where", "A", condition)
+        return run("nonzero", condition, condition._raw)
     condition, x, y = operands_of("where", "APP", condition, x, y)
     if condition.dtype is not dtypes.bool:
         raise DTypeError(f"[where] condition is {condition.dtype}: expected bool, such as x != 0")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor.arguments import axes, axis_of, flag_of, float_of, int_of, shape_of
+from fl_tensor.arguments import axes, axis_of, either, flag_of, float_of, int_of, shape_of
 from fl_tensor.dispatch.frontend import (
     ArrayLike,
     binary,
@@ -171,8 +171,9 @@ def concatenate(xs: Sequence[ArrayLike], axis: int = 0) -> Any:
     )
 
 
-def sort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
-    """Sorted values; NaN sorts as the largest value."""
+def sort(x: ArrayLike, axis: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
+    """Sorted values; NaN sorts as the largest value.
+    ``stable=False`` is no faster."""
     _x = operand("sort", "Q", x)
     return run(
         "sort",
@@ -183,9 +184,10 @@ def sort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
     )
 
 
-def argsort(x: ArrayLike, axis: int = -1, descending: bool = False) -> Any:
+def argsort(x: ArrayLike, axis: int = -1, descending: bool = False, *, stable: bool = True) -> Any:
     """Positions that sort ``x``, int64, stable in both directions (equal elements keep
-    order)."""
+    order).
+    ``stable=False`` is no faster."""
     _x = operand("argsort", "Q", x)
     return run(
         "argsort",
@@ -417,8 +419,18 @@ def cbrt(x: ArrayLike) -> Any:
     return unary("cbrt", "S", x)
 
 
-def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
-    """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast."""
+def clip(
+    x: ArrayLike,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
+    *,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+) -> Any:
+    """``x`` limited to [low, high]; either bound may be absent. Bounds broadcast.
+    ``min`` and ``max`` are other names of the bounds."""
+    low = either("clip", "low", low, "min", min)
+    high = either("clip", "high", high, "max", max)
     _x, _low, _high = operands_of("clip", "Qqq", x, low, high)
     return run(
         "clip",
@@ -757,8 +769,12 @@ def std(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     correction: float = 0.0,
+    *,
+    ddof: float | None = None,
 ) -> Any:
-    """The square root of ``var``."""
+    """The square root of ``var``.
+    ``ddof`` is NumPy's name of ``correction``."""
+    correction = either("std", "correction", correction, "ddof", ddof, 0.0)
     _x = operand("std", "F", x)
     return run(
         "std",
@@ -775,10 +791,14 @@ def var(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     correction: float = 0.0,
+    *,
+    ddof: float | None = None,
 ) -> Any:
     """Mean squared distance from the mean, real: the sum divided by ``n - correction`` (1 for the
     unbiased estimate of a sample), or by 0 where ``correction`` is larger: NaN or infinite. What
-    rounding the mean does to the distances is corrected."""
+    rounding the mean does to the distances is corrected.
+    ``ddof`` is NumPy's name of ``correction``."""
+    correction = either("var", "correction", correction, "ddof", ddof, 0.0)
     _x = operand("var", "F", x)
     return run(
         "var",
@@ -885,8 +905,12 @@ def nanstd(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     correction: float = 0.0,
+    *,
+    ddof: float | None = None,
 ) -> Any:
-    """The square root of ``nanvar``."""
+    """The square root of ``nanvar``.
+    ``ddof`` is NumPy's name of ``correction``."""
+    correction = either("nanstd", "correction", correction, "ddof", ddof, 0.0)
     _x = operand("nanstd", "S", x)
     return run(
         "nanstd",
@@ -915,9 +939,13 @@ def nanvar(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     correction: float = 0.0,
+    *,
+    ddof: float | None = None,
 ) -> Any:
     """Variance of what is no NaN: as ``var``; NaN where ``correction`` leaves nothing to divide
-    by."""
+    by.
+    ``ddof`` is NumPy's name of ``correction``."""
+    correction = either("nanvar", "correction", correction, "ddof", ddof, 0.0)
     _x = operand("nanvar", "S", x)
     return run(
         "nanvar",

@@ -141,13 +141,18 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Any:
     once, in alphabetical order. The result has the operands' common dtype. Raises ArgumentError for
     subscripts that cannot be read, ShapeError for sizes that do not fit.
     """
+    xs = einsum_operands("einsum", subscripts, operands)
+    return run("einsum", xs[0], [x._raw for x in xs], subscripts)
+
+
+def einsum_operands(op: str, subscripts: Any, operands: Sequence[ArrayLike]) -> list[Any]:
+    """The operands of an Einstein sum as arrays of one dtype. Raises ArgumentError unless the
+    subscripts are a string."""
     if not isinstance(subscripts, str):
         raise ArgumentError(
-            f"[einsum] expected subscripts such as 'ij,jk->ik' first, got "
-            f"{type(subscripts).__name__}"
+            f"[{op}] expected subscripts such as 'ij,jk->ik' first, got {type(subscripts).__name__}"
         )
-    xs = prepare_all("einsum", "N", operands)
-    return run("einsum", xs[0], [x._raw for x in xs], subscripts)
+    return prepare_all(op, "N", operands)
 
 
 def tensordot(x: ArrayLike, y: ArrayLike, axes: int | Sequence[Any] = 2) -> Any:

@@ -17,7 +17,7 @@ from fl_tensor.functions.elementwise import where
 from fl_tensor.functions.gathering import take_along_axis
 from fl_tensor.functions.shaping import moveaxis, permute, reshape
 
-__all__ = ["nanquantile", "percentile", "quantile"]
+__all__ = ["nanpercentile", "nanquantile", "percentile", "quantile"]
 
 AxesLike = int | Sequence[int] | None
 Shares = float | Sequence[float] | ArrayLike
@@ -49,11 +49,24 @@ def percentile(
     x: ArrayLike, q: Shares, axis: AxesLike = None, keepdims: bool = False, method: str = "linear"
 ) -> Any:
     """``quantile`` with ``q`` in percent."""
-    numbers, shape = _numbers("percentile", q)
+    return _percentile("percentile", "quantile", x, q, axis, keepdims, method)
+
+
+def nanpercentile(
+    x: ArrayLike, q: Shares, axis: AxesLike = None, keepdims: bool = False, method: str = "linear"
+) -> Any:
+    """``nanquantile`` with ``q`` in percent."""
+    return _percentile("nanpercentile", "nanquantile", x, q, axis, keepdims, method)
+
+
+def _percentile(
+    name: str, op: str, x: ArrayLike, q: Shares, axis: AxesLike, keepdims: bool, method: str
+) -> Any:
+    numbers, shape = _numbers(name, q)
     if _is_differentiable(q, method):
-        return _quantile("quantile", x, q / 100.0, axis, keepdims, method)
+        return _quantile(op, x, q / 100.0, axis, keepdims, method)
     shares = [n / 100.0 for n in numbers]
-    found = _quantile("quantile", x, shares, axis, keepdims, method)
+    found = _quantile(op, x, shares, axis, keepdims, method)
     return reshape(found, (*shape, *found.shape[1:]))
 
 

@@ -66,7 +66,7 @@ def prod(
 
 def cumulative_sum(
     x: ArrayLike,
-    axis: int = -1,
+    axis: int | None = -1,
     include_initial: bool = False,
     dtype: DType | str | type[Any] | None = None,
 ) -> Any:
@@ -77,7 +77,7 @@ def cumulative_sum(
 
 def cumulative_prod(
     x: ArrayLike,
-    axis: int = -1,
+    axis: int | None = -1,
     include_initial: bool = False,
     dtype: DType | str | type[Any] | None = None,
 ) -> Any:
@@ -87,9 +87,16 @@ def cumulative_prod(
 
 
 def _running(
-    op: str, x: ArrayLike, axis: int, initial: int | None, dtype: DType | str | type[Any] | None
+    op: str,
+    x: ArrayLike,
+    axis: int | None,
+    initial: int | None,
+    dtype: DType | str | type[Any] | None,
 ) -> Any:
     x = operand(op, "N", x)
+    if axis is None and x.ndim > 1:
+        raise ArgumentError(f"[{op}] x {x.shape}: several axes, so say which")
+    axis = 0 if axis is None else axis
     if dtype is not None:
         x = cast(x, dtypes.dtype(dtype))
     axis = axis_of(op, axis, x.shape)

@@ -31,8 +31,9 @@ __all__ = [
 ]
 
 
-def reshape(x: ArrayLike, shape: int | Sequence[int]) -> Any:
-    """The same elements in C order in another shape; one size may be -1 (what is left over)."""
+def reshape(x: ArrayLike, shape: int | Sequence[int], *, copy: bool | None = None) -> Any:
+    """The same elements in C order in another shape; one size may be -1 (what is left over). Arrays
+    are values, so that ``copy`` makes no difference that could be seen."""
     x = operand("reshape", "A", x)
     held = x.shape
     wanted = fitted(held, arguments.ints_of("reshape", shape, "shape"))
