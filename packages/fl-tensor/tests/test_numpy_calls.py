@@ -63,7 +63,7 @@ def test_a_ufunc_of_scipy_with_a_counterpart_is_that(name):
 
 
 def test_a_ufunc_of_others_names_the_array_to_take():
-    with pytest.raises(ft.DTypeError, match=r"dawsn.*\(np.asarray\(x\)\)"):
+    with pytest.raises(ft.DTypeError, match=r"\[scipy.special.dawsn\] .*\(np.asarray\(x\)\)"):
         special.dawsn(ft.ones(2))
     with pytest.raises(ft.DTypeError, match="without a gradient"):
         np.frompyfunc(lambda x: x, 1, 1)(ft.ones(2))
@@ -185,6 +185,14 @@ def test_what_shows_an_array_to_numpy_is_read(dtype):
     shown.values[0] = 1
     assert not x[0].item(), "it is copied"
     assert ft.asarray([shown, shown]).shape == (2, 3)
+
+
+@pytest.mark.defect("N23")
+def test_an_array_interface_is_read():
+    class Image:
+        __array_interface__ = np.asarray([[1, 2]], np.uint8).__array_interface__
+
+    assert ft.asarray(Image()).tolist() == [[1, 2]]
 
 
 @pytest.mark.defect("N23")

@@ -58,13 +58,13 @@ def apply(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[s
     another library's array, which may know better. ``out`` may be a NumPy array: ``a += x``."""
     if any(_decides(x) for x in inputs):
         return NotImplemented
-    written = _target(ufunc, options.pop("out", None))
-    call = f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}"
+    call = _written(ufunc, method)
+    written = _target(call, options.pop("out", None))
     function, allowed = _found(ufunc, method)
     if function is None:
         raise DTypeError(
-            f"[{call}] has no counterpart in fl_tensor: {call}(np.asarray(x)) computes it in "
-            f"NumPy, without a gradient"
+            f"[{call}] has no counterpart in fl_tensor: {call}(np.asarray(x)) computes it without "
+            f"a gradient"
         )
     for name, value in options.items():
         if name not in allowed and not _is_default(name, value):
@@ -89,15 +89,26 @@ def _found(ufunc: np.ufunc, method: str) -> tuple[Callable[..., Any] | None, tup
         return _reduction(_ours(_REDUCED[name])), ("axis", "dtype", "keepdims")
     if method == "accumulate" and name in _ACCUMULATED:
         return _scan(_ours(_ACCUMULATED[name])), ("axis",)
-    if getattr(np, name, None) is ufunc:
-        function = _ours(_NUMPY.get(name, name))
-    elif getattr(sys.modules.get("scipy.special"), name, None) is ufunc:
-        function = _ours(_SCIPY.get(name))
-    else:
-        function = None
+    home = _home(ufunc)
+    names = {"np.": _NUMPY.get(name, name), "scipy.special.": _SCIPY.get(name)}
+    function = _ours(names.get(home))
     if method == "outer" and function is not None:
         return _outer(function), ()
     return (function if method == "__call__" else None), ()
+
+
+def _home(ufunc: np.ufunc) -> str:
+    """Where a ufunc is found under its name, as it is written; "" for one of another origin."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:
+        return "np."
+    special = sys.modules.get("scipy.special")
+    return "scipy.special." if getattr(special, name, None) is ufunc else ""
+
+
+def _written(ufunc: np.ufunc, method: str) -> str:
+    call = _home(ufunc) + ufunc.__name__
+    return call if method == "__call__" else f"{call}.{method}"
 
 
 def _ours(name: str | None) -> Any:
@@ -135,15 +146,14 @@ def _kind(inputs: tuple[Any, ...]) -> str:
     return next(type(x).__name__ for x in inputs if isinstance(x, ArrayValue))
 
 
-def _target(ufunc: np.ufunc, out: tuple[Any, ...] | None) -> np.ndarray[Any, Any] | None:
+def _target(call: str, out: tuple[Any, ...] | None) -> np.ndarray[Any, Any] | None:
     if out is None or all(x is None for x in out):
         return None
     if len(out) == 1 and isinstance(out[0], np.ndarray):
         return out[0]
-    ours = next((type(x).__name__ for x in out if isinstance(x, ArrayValue)), "Tensor")
     raise ArgumentError(
-        f"[np.{ufunc.__name__}] out= is a {ours}: arrays here are values that are never written "
-        f"to; take the result, x = np.{ufunc.__name__}(...)"
+        f"[{call}] out= is a {type(out[0]).__name__}: tensors are values that are never written "
+        f"to; take the result, x = {call}(...)"
     )
 
 

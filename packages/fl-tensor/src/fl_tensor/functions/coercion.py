@@ -34,8 +34,9 @@ def buffer_of(obj: Any) -> memoryview | None:
 
 
 def is_shown(obj: Any) -> bool:
-    """Whether an object shows its values to NumPy, as a column of pandas does."""
-    return hasattr(obj, "__array__") and not isinstance(obj, TensorAdapter)
+    """Whether an object shows its values to NumPy, as a column of pandas or an image does."""
+    shown = hasattr(obj, "__array__") or hasattr(obj, "__array_interface__")
+    return shown and not isinstance(obj, TensorAdapter)
 
 
 def unreadable(obj: Any) -> DTypeError:
