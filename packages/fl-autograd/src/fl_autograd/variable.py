@@ -290,7 +290,7 @@ class Variable(InPlace, Array):
         need = ", requires_grad=True" if self.requires_grad else ""
         return f"{type(self).__name__}({text}{need})"
 
-    def __copy__(self) -> Self:
+    def _copy(self) -> Self:
         # The copy of a leaf is another leaf; that of a result has the same history.
         made = object.__new__(type(self))
         made._adapter, made._backend, made._node = self._adapter, self._backend, self._node
@@ -299,9 +299,12 @@ class Variable(InPlace, Array):
             made.requires_grad = self.requires_grad
         return made
 
+    def __copy__(self) -> Self:
+        return self._copy()
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         self._require_leaf("deepcopy", "v.detach(), or copy.copy(v), which shares its history")
-        return self.__copy__()
+        return self._copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._require_leaf("pickle", "v.detach()")
