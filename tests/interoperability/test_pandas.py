@@ -8,6 +8,7 @@ import pytest
 
 import fl_autograd as ag
 import fl_data as data
+import fl_nn as nn
 import fl_tensor as ft
 
 pytestmark = pytest.mark.defect("N23")
@@ -64,6 +65,14 @@ def test_a_column_is_made_of_a_tensor(x, y, df):
 @pytest.mark.row("pandas", "df[np.asarray(x > 1)]")
 def test_rows_are_chosen_by_an_array(x, df):
     assert df[np.asarray(x > 1)]["n"].tolist() == [6, 7]
+
+
+@pytest.mark.row("pandas", 'model(df[["a", "n"]])')
+def test_a_module_reads_a_frame_in_its_own_dtype(df):
+    model = nn.Linear(2, 1)
+    found = model(df[["a", "n"]])
+    assert found.dtype is ft.float32 and found.requires_grad
+    assert found.tolist() == model(df[["a", "n"]].to_numpy()).tolist()
 
 
 @pytest.mark.defect("N32")
