@@ -23,6 +23,8 @@ from sessions.workspace import (
 TORCH = "torch==2.13.0"
 #: What publishes weights in files.
 HUBS = ["torchvision>=0.28,<0.29", "transformers>=5.20,<6", "safetensors>=0.4,<1"]
+#: What users have beside us, NumPy, SciPy and PyTorch apart.
+BESIDE_US = ["pandas>=2.2", "scikit-learn>=1.5", "matplotlib>=3.9"]
 #: What PyTorch's own test data imports.
 TORCH_TESTING = ["expecttest>=0.2"]
 #: What starts ranks besides `fl-dist run`: mpiexec, torchrun, Ray.
@@ -56,6 +58,14 @@ def interop(session: nox.Session) -> None:
     """Files of torchvision and transformers load here, ours load there, and outputs agree."""
     command = [torch_python, "-m", "pytest", "-q", "tests/interop"]
     session.run(*command, *session.posargs, external=True)
+
+
+@nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
+def interoperability(session: nox.Session) -> None:
+    """Each row of docs/interoperability.md with real pandas, Matplotlib, scikit-learn, PyTorch."""
+    ours = closure("fl-nn")
+    install_editable(session, *ours, *test_requirements(*ours), *BESIDE_US, TORCH)
+    session.run("pytest", "-q", "tests/interoperability", *session.posargs)
 
 
 @nox.session(default=False, requires=["beside_torch"], venv_backend="none")

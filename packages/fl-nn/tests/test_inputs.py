@@ -58,8 +58,19 @@ def test_a_module_in_double_precision_reads_every_digit_of_arrays_and_lists() ->
 def test_arrays_of_any_library_are_read() -> None:
     layer = nn.Linear(3, 2)
     expected = layer(ft.ones((3,))).tolist()
-    for x in (array.array("d", [1.0] * 3), memoryview(np.ones(3)), Exporter(np.ones(3))):
+    ones = np.ones(3)
+    for x in (array.array("d", [1.0] * 3), memoryview(ones), Exporter(ones), Column(ones)):
         assert layer(x).dtype is ft.float32 and layer(x).tolist() == expected
+
+
+class Column:
+    """A column of pandas: NumPy can read it."""
+
+    def __init__(self, values: Any) -> None:
+        self._values, self.shape = values, values.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self._values
 
 
 class Exporter:

@@ -20,6 +20,7 @@ from fl_autograd.graph_search import FREED_MESSAGE, LAST, ONCE, count_dependenci
 from fl_autograd.hooks import call_after, call_before
 from fl_autograd.mode import enable_grad
 from fl_autograd.node import Node
+from fl_autograd.operation_errors import explain
 from fl_autograd.slice_gradients import SliceGradients
 from fl_autograd.variable import Variable, variable
 from fl_memory.causes import CURRENT, observed
@@ -27,7 +28,7 @@ from fl_memory.tags import GRADIENT, tagged
 from fl_tensor import Array, ops_for
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.array_classes import VALUES, Answers, answer
-from fl_tensor.errors import BackendError, DTypeError, ShapeError
+from fl_tensor.errors import BackendError, DTypeError, FlError, ShapeError
 
 if TYPE_CHECKING:
     from fl_autograd.rules.table import Rule
@@ -131,8 +132,8 @@ def _run(
                 saved = _lift(node, rule, saved)
             try:
                 results = rule.backward(ops, g, saved, ins)
-            except (AttributeError, TypeError):
-                _raise_invalid_result(rule, base, create_graph, g, saved, ins)
+            except (AttributeError, TypeError) as error:
+                _raise_invalid_result(rule, base, create_graph, g, saved, ins, error)
                 raise
             if rule.partial:
                 partial = True
@@ -153,8 +154,8 @@ def _run(
                     assert rule is not None  # nothing else gives results
                     try:
                         answer(rule.name, base, result)
-                    except BackendError:
-                        _raise_invalid_result(rule, base, create_graph, g, saved, ins)
+                    except BackendError as error:
+                        _raise_invalid_result(rule, base, create_graph, g, saved, ins, error)
                         raise
                 if result.shape != source.shape:
                     result = sum_to(ops, result, source.shape, node)
@@ -188,16 +189,23 @@ def _run(
 
 
 def _raise_invalid_result(
-    rule: Rule, base: Any, create_graph: bool, g: Any, saved: Any, ins: Any
+    rule: Rule, base: Any, create_graph: bool, g: Any, saved: Any, ins: Any, error: Exception
 ) -> None:
-    """Raise BackendError where, in a rule that failed, an operation of ``base`` gives no value."""
+    """Raise BackendError where, in a rule that failed with ``error``, an operation of ``base``
+    gives no value; DTypeError where it is given none."""
+
+    def again() -> None:
+        rule.backward(_namespace(base, create_graph), g, saved, ins)
+
     try:
         with Answers():
-            rule.backward(_namespace(base, create_graph), g, saved, ins)
+            again()
     except BackendError:
         raise
     except Exception:
-        return  # what the rule itself raised is on its way
+        pass  # what the rule itself raised is on its way
+    if not isinstance(error, FlError) and (better := explain(rule.name, error, again)) is not error:
+        raise better from error
 
 
 def _namespace(base: Any, create_graph: bool) -> Any:

@@ -18,12 +18,14 @@ from fl_autograd.errors import GradError
 from fl_autograd.fusion import fuse
 from fl_autograd.mode import Recorder
 from fl_autograd.node import Leaf, Node
+from fl_autograd.operation_errors import explain
 from fl_autograd.rules import RULES
 from fl_autograd.rules.table import Rule, Vjp
 from fl_autograd.tape import Tape
 from fl_autograd.variable import Variable
 from fl_tensor import Array
-from fl_tensor.array_classes import KINDS, prepare
+from fl_tensor.array_classes import KINDS, answer, prepare
+from fl_tensor.errors import FlError
 
 __all__ = [
     "Leaf",
@@ -161,14 +163,22 @@ def defop(
     def operation(*args: Any, **kwargs: Any) -> Any:
         bound = bind(*args, **kwargs)
         bound.apply_defaults()
-        values = bound.arguments
+        try:
+            return compute(dict(bound.arguments))
+        except FlError:
+            raise
+        except (AttributeError, TypeError) as error:
+            raise explain(name, error, lambda: compute(dict(bound.arguments))) from error
+
+    def compute(values: dict[str, Any]) -> Any:
         made = prepare(name, roles, *(values[a] for a in arrays))
         lead = next(x for x in made if isinstance(x, Array))
         if isinstance(lead, Variable):
             values.update(zip(arrays, cast_operands(name, made)))
             return record(tape_for(lead._backend), *values.values())
         values.update((a, x if x is None else x._raw) for a, x in zip(arrays, made))
-        return lead._wrap(forward(lead._ops(), *values.values()))
+        found = forward(lead._ops(), *values.values())
+        return lead._wrap(answer(name, lead._backend, found))
 
     operation.__name__ = operation.__qualname__ = name
     operation.__doc__ = forward.__doc__

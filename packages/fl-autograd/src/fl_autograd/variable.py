@@ -291,23 +291,45 @@ class Variable(InPlace, Array):
         return f"{type(self).__name__}({text}{need})"
 
     def _copy(self) -> Self:
-        if not self.is_leaf:
-            raise GradError("only leaves can be copied: detach() first")
+        # The copy of a leaf is another leaf; that of a result has the same history.
         made = object.__new__(type(self))
-        made._adapter, made._backend, made._node = self._adapter, self._backend, None
-        made.requires_grad = self.requires_grad
+        made._adapter, made._backend, made._node = self._adapter, self._backend, self._node
+        if self.is_leaf:
+            made._node = None
+            made.requires_grad = self.requires_grad
         return made
 
     def __copy__(self) -> Self:
         return self._copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        self._require_leaf("deepcopy", "v.detach(), or copy.copy(v), which shares its history")
         return self._copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if not self.is_leaf:
-            raise GradError("only leaves can be pickled: detach() first")
+        self._require_leaf("pickle", "v.detach()")
         return type(self), (self.tensor, self.requires_grad)
+
+    def _require_leaf(self, what: str, way: str) -> None:
+        if not self.is_leaf:
+            raise GradError(
+                f"[{what}] the Variable {self.shape} is the result of a recorded operation, and "
+                f"its history is not copied: only leaves can be; take {way}"
+            )
+
+    # ---- other libraries ---------------------------------------------------------------------
+
+    def __dlpack__(self, /, **options: Any) -> Any:
+        """As ``Tensor.__dlpack__``. Raises GradError where a gradient would be lost."""
+        if self.requires_grad:
+            raise GradError(
+                f"[dlpack] the Variable {self.shape} requires a gradient, which another library "
+                f"does not record: export v.detach()"
+            )
+        return self._tensor().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._tensor().__dlpack_device__()
 
 
 Variable._operand_class = Variable

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
+import fl_tensor as ft
 from fl_data.errors import DataError, SampleIndexError, SampleTypeError
 from fl_tensor.annotations import explained
 
@@ -21,6 +22,17 @@ def as_sample(value: object, where: str) -> Sample:
             "return (x,) for a single tensor"
         )
     return value
+
+
+def as_tensor(value: Any, field: int | str, where: str) -> Any:
+    """An array of another library (NumPy's and its scalars, a column of pandas, PyTorch's) as a
+    tensor, copied; anything else as it is. Raises `SampleTypeError` for one without numbers."""
+    if isinstance(value, ft.Array) or not hasattr(value, "__array__"):
+        return value
+    try:
+        return ft.asarray(value)
+    except ft.DTypeError as error:
+        raise SampleTypeError(f"[{where}] field {field!r}: {error}") from error
 
 
 def check_index(index: int, length: int, where: str) -> int:

@@ -68,7 +68,7 @@ def _first(x: Any) -> Any:
 
 def _is_array(x: Any) -> bool:
     # Of another library, with an axis: its scalars are numbers.
-    known = hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__")
+    known = any(hasattr(x, p) for p in ("__dlpack__", "__array__", "__array_interface__"))
     return (known and getattr(x, "shape", ()) != ()) or isinstance(x, (array, memoryview))
 
 

@@ -9,14 +9,15 @@ from typing import Any
 import fl_tensor as ft
 from fl_data.dataset import Dataset
 from fl_data.errors import DataError, SampleTypeError
-from fl_data.samples import Sample, check_index, check_indices
+from fl_data.samples import Sample, as_tensor, check_index, check_indices
 
 
 class TensorDataset(Dataset):
     """Sample `i` is row `i` of every tensor: `TensorDataset(images, labels)[i]` is a pair.
 
     `tensors` have shape `(n, ...)` with one `n`; named tensors (`TensorDataset(x=..., y=...)`) give
-    dicts. A batch is one gather (one slice where its samples are neighbours), never a stack.
+    dicts. Arrays of NumPy and columns of pandas are copied. A batch is one gather (one slice where
+    its samples are neighbours), never a stack.
     Raises `DataError` when the tensors disagree about `n` or are 0-d.
     """
 
@@ -26,8 +27,10 @@ class TensorDataset(Dataset):
                 "[TensorDataset] give tensors or named tensors, at least one and not both kinds"
             )
         self._names = tuple(named) if named else None
-        self._tensors = tuple(named.values()) if named else tensors
-        for field, value in zip(self._names or range(len(tensors)), self._tensors, strict=True):
+        fields = self._names or range(len(tensors))
+        given = tuple(named.values()) or tensors
+        self._tensors = tuple(map(as_tensor, given, fields, ["TensorDataset"] * len(given)))
+        for field, value in zip(fields, self._tensors, strict=True):
             if not isinstance(value, ft.Array):
                 way = "convert it with ft.asarray"
                 if isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value):

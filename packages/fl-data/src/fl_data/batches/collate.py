@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import fl_tensor as ft
 from fl_data.errors import DataError, SampleTypeError
-from fl_data.samples import Sample, as_sample
+from fl_data.samples import Sample, as_sample, as_tensor
 from fl_memory.tags import BATCH, tagged
 from fl_tensor.annotations import checked, explained
 
@@ -20,7 +20,8 @@ def collate(samples: Sequence[Sample]) -> Sample:
     """Stack every field of `samples` along a new first axis: `n` times `(3, 8)` gives `(n, 3, 8)`.
 
     All samples have the same fields, and a field has one shape and one dtype in all of them;
-    Python numbers count as 0-d tensors. Gives a tuple for tuples and a dict for dicts.
+    Python numbers count as 0-d tensors, arrays of NumPy as tensors. Gives a tuple for tuples and a
+    dict for dicts.
     Raises `DataError` naming the field and the two samples that disagree.
     """
     return _by_field(samples, _stack)
@@ -135,13 +136,14 @@ def _fields(sample: Sample) -> list[Any]:
 
 
 def _tensor(field: int | str, value: Any) -> Any:
+    value = as_tensor(value, field, "collate")
     if isinstance(value, ft.Array):
         return value
     if isinstance(value, bool | int | float):
         return ft.asarray(value)
     raise SampleTypeError(
-        f"[collate] field {field!r} holds a {type(value).__name__}: fields are tensors or numbers; "
-        "convert it with ft.asarray, or pass your own collate function"
+        f"[collate] field {field!r} holds a {type(value).__name__}: fields are tensors, arrays or "
+        "numbers; convert it with ft.asarray, or pass your own collate function"
     )
 
 

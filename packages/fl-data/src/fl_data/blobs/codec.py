@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import fl_tensor as ft
 from fl_data.errors import BlobError, SampleTypeError
 from fl_data.files import require_little_endian
-from fl_data.samples import Sample
+from fl_data.samples import Sample, as_tensor
 
 #: Numbers in files: only ever appended to.
 DTYPES = tuple(
@@ -65,6 +65,7 @@ def encode(sample: Sample) -> bytes:
 
 
 def _encode(value: Any, where: str, parts: list[bytes | memoryview], depth: int) -> None:
+    value = as_tensor(value, where, "blob")
     if depth > MAX_DEPTH:
         raise SampleTypeError(f"[blob] {where} lies more than {MAX_DEPTH} levels deep")
     if isinstance(value, ft.Array | RawTensor):

@@ -159,7 +159,7 @@ class ProcessPipeline:
                 self._broken = True
                 raise IterationError(
                     f"[prefetch] a worker process could not read the dataset: {answer.kind}: "
-                    f"{answer.message} (the traceback above is the worker's)"
+                    f"{answer.message} (the traceback above is the worker's){_way_out(answer)}"
                 ) from _error(answer)
             return
         assert not isinstance(answer, DatasetReady)
@@ -222,6 +222,16 @@ class ProcessPipeline:
 
     def join(self, timeout: float) -> None:
         """Nothing: `stop` has waited."""
+
+
+def _way_out(answer: SampleFailed) -> str:
+    """What to do about a class or function of the main program that a worker does not find."""
+    if "__main__" not in answer.message:
+        return ""
+    return (
+        ". Worker processes do not have what is defined in a notebook or an interactive session: "
+        "define it in a module (a file .py) and import it, or use Prefetch(..., threads=n)"
+    )
 
 
 def _error(answer: SampleFailed) -> BaseException:

@@ -90,7 +90,8 @@ class _Worker:
             answer = _failed(error)
         self._connection.send(answer)
         while isinstance(message := self._connection.recv(), MakeSample):
-            self._make(dataset, begin.seed, message)
+            if isinstance(answer, DatasetReady):  # else the consumer gives up
+                self._make(dataset, begin.seed, message)
         assert isinstance(message, UseDataset)
         return message
 

@@ -89,9 +89,11 @@ def _operand(x: Tensor, value: Any) -> Tensor:
     if isinstance(value, arguments.SCALARS):
         return x._constant(arguments.scalar("setitem", value, x.dtype), x.dtype)
     if isinstance(value, ArrayValue) and value._priority > x._priority:
+        holder = value._operand_class
+        made = f"{holder.__module__.partition('.')[0]}.{holder.__name__}(ft.zeros({x.shape}))"
         raise DTypeError(
-            f"[setitem] x is a {type(x).__name__} and cannot hold a {type(value).__name__}: assign "
-            f"its value as a {type(x).__name__}"
+            f"[setitem] x is a {type(x).__name__} and cannot hold a {type(value).__name__}: begin "
+            f"with x = {made}, which keeps what it is assigned"
         )
     return frontend.cast(frontend.operands_of("setitem", "AA", x, value)[1], x.dtype)
 

@@ -14,6 +14,18 @@ from fl_tensor.errors import ArgumentError
 from fl_tensor.functions import elementwise, gathering, reducing, searching, shaping
 
 Axes = int | Sequence[int] | None
+DTypeLike = DType | str | type[Any] | None
+
+
+def _operand(op: str, x: ArrayValue, out: Any, dtype: DTypeLike = None) -> Any:
+    """``x`` in ``dtype``, for the methods that NumPy's functions call: ``np.mean(x)`` calls
+    ``x.mean(axis=None, dtype=None, out=None)``. ArgumentError for an ``out``."""
+    if out is not None:
+        raise ArgumentError(
+            f"[{op}] out= {type(out).__name__}: results are new values; write y = x.{op}(...), or "
+            f"np.copyto(out, x.{op}(...))"
+        )
+    return x if dtype is None else elementwise.cast(x, dtype)
 
 
 class ArrayMethods(NumPyMethods):
@@ -53,8 +65,9 @@ class ArrayMethods(NumPyMethods):
         return shaping.permute(self, given)
 
     def transpose(self, *axes: Any) -> Any:
-        """Axes in the given order; reversed without arguments."""
-        return self.permute(*axes) if axes else shaping.permute(self, range(self.ndim)[::-1])
+        """Axes in the given order; reversed without arguments, or with None."""
+        named = axes not in ((), (None,))
+        return self.permute(*axes) if named else shaping.permute(self, range(self.ndim)[::-1])
 
     @property
     def T(self) -> Any:
@@ -78,44 +91,70 @@ class ArrayMethods(NumPyMethods):
         self,
         axis: Axes = None,
         keepdims: bool = False,
-        dtype: DType | str | type[Any] | None = None,
+        dtype: DTypeLike = None,
+        out: None = None,
     ) -> Any:
-        return reducing.sum(self, axis, keepdims, dtype)
+        return reducing.sum(_operand("sum", self, out), axis, keepdims, dtype)
 
     def prod(
         self,
         axis: Axes = None,
         keepdims: bool = False,
-        dtype: DType | str | type[Any] | None = None,
+        dtype: DTypeLike = None,
+        out: None = None,
     ) -> Any:
-        return reducing.prod(self, axis, keepdims, dtype)
+        return reducing.prod(_operand("prod", self, out), axis, keepdims, dtype)
 
-    def mean(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return functions.mean(self, axis, keepdims)
+    def mean(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        dtype: DTypeLike = None,
+        out: None = None,
+    ) -> Any:
+        return functions.mean(_operand("mean", self, out, dtype), axis, keepdims)
 
-    def var(self, axis: Axes = None, keepdims: bool = False, correction: float = 0.0) -> Any:
-        return functions.var(self, axis, keepdims, correction)
+    def var(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        correction: float = 0.0,
+        dtype: DTypeLike = None,
+        out: None = None,
+        ddof: float | None = None,
+    ) -> Any:
+        x = _operand("var", self, out, dtype)
+        return functions.var(x, axis, keepdims, correction if ddof is None else ddof)
 
-    def std(self, axis: Axes = None, keepdims: bool = False, correction: float = 0.0) -> Any:
-        return functions.std(self, axis, keepdims, correction)
+    def std(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        correction: float = 0.0,
+        dtype: DTypeLike = None,
+        out: None = None,
+        ddof: float | None = None,
+    ) -> Any:
+        x = _operand("std", self, out, dtype)
+        return functions.std(x, axis, keepdims, correction if ddof is None else ddof)
 
-    def max(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return functions.max(self, axis, keepdims)
+    def max(self, axis: Axes = None, keepdims: bool = False, out: None = None) -> Any:
+        return functions.max(_operand("max", self, out), axis, keepdims)
 
-    def min(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return functions.min(self, axis, keepdims)
+    def min(self, axis: Axes = None, keepdims: bool = False, out: None = None) -> Any:
+        return functions.min(_operand("min", self, out), axis, keepdims)
 
-    def any(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return functions.any(self, axis, keepdims)
+    def any(self, axis: Axes = None, keepdims: bool = False, out: None = None) -> Any:
+        return functions.any(_operand("any", self, out), axis, keepdims)
 
-    def all(self, axis: Axes = None, keepdims: bool = False) -> Any:
-        return functions.all(self, axis, keepdims)
+    def all(self, axis: Axes = None, keepdims: bool = False, out: None = None) -> Any:
+        return functions.all(_operand("all", self, out), axis, keepdims)
 
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        return searching.argmax(self, axis, keepdims)
+    def argmax(self, axis: int | None = None, keepdims: bool = False, out: None = None) -> Any:
+        return searching.argmax(_operand("argmax", self, out), axis, keepdims)
 
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
-        return searching.argmin(self, axis, keepdims)
+    def argmin(self, axis: int | None = None, keepdims: bool = False, out: None = None) -> Any:
+        return searching.argmin(_operand("argmin", self, out), axis, keepdims)
 
     def exp(self) -> Any:
         return functions.exp(self)
@@ -135,11 +174,11 @@ class ArrayMethods(NumPyMethods):
     def relu(self) -> Any:
         return functions.relu(self)
 
-    def clip(self, low: Any = None, high: Any = None) -> Any:
-        return functions.clip(self, low, high)
+    def clip(self, low: Any = None, high: Any = None, out: None = None) -> Any:
+        return functions.clip(_operand("clip", self, out), low, high)
 
-    def round(self, decimals: int = 0) -> Any:
-        return elementwise.round(self, decimals)
+    def round(self, decimals: int = 0, out: None = None) -> Any:
+        return elementwise.round(_operand("round", self, out), decimals)
 
     def argsort(self, axis: int = -1, descending: bool = False) -> Any:
         return functions.argsort(self, axis, descending)

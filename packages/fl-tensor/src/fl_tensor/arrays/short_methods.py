@@ -35,16 +35,17 @@ def _order(shape: tuple[int, ...], *given: Any) -> tuple[int, ...]:
 
 #: Name -> parameters, what is read, how, the other arguments, role of the operand. Of what is read
 #: a tuple is as good as its elements.
-_REDUCTION = "axis=None, keepdims=False", "axis", _axes, ", keepdims"
+_REDUCTION = "axis=None, keepdims=False, out=None", "axis", _axes, ", keepdims"
+_COMPUTED = "axis=None, keepdims=False, dtype=None, out=None", *_REDUCTION[1:]
 METHODS: dict[str, tuple[str, str, Callable[..., Any], str, str]] = {
     "reshape": ("*shape", "shape", _sizes, "", "A"),
     "permute": ("*axes", "axes", _order, "", "A"),
     "max": (*_REDUCTION, "Q"),
     "min": (*_REDUCTION, "Q"),
-    "mean": (*_REDUCTION, "F"),
+    "mean": (*_COMPUTED, "F"),
+    "sum": (*_COMPUTED, "A"),
+    "prod": (*_COMPUTED, "A"),
 }
-_SUMS = "axis=None, keepdims=False, dtype=None", *_REDUCTION[1:], "A"
-METHODS |= {"sum": _SUMS, "prod": _SUMS}
 
 # Elements of another class than int would be taken for those that are equal (1.0, True): so the
 # cache is one that looks at classes, and each is an argument of its own.
@@ -77,7 +78,7 @@ def _make(method: str) -> Callable[..., Any]:
     names = [p.partition("=")[0] for p in parameters.split(", ")]
     source = _METHOD.format(
         parameters=parameters,
-        usual=" and dtype is None" if "dtype" in names else "",
+        usual="".join(f" and {name} is None" for name in ("dtype", "out") if name in names),
         read=(_SEVERAL if parameters.startswith("*") else _ONE).format(what),
         rest=rest,
         given=", ".join(names),

@@ -39,7 +39,12 @@ class Tensor(Operators, ShortMethods, Array):
 
     __slots__ = ("__weakref__", "_adapter", "_backend")
 
-    def __init__(self, adapter: TensorAdapter, backend: TensorBackend) -> None:
+    def __init__(self, adapter: TensorAdapter, backend: TensorBackend | None = None) -> None:
+        if backend is None:
+            raise DTypeError(
+                f"[Tensor] got a {type(adapter).__name__}: tensors are made by ft.asarray(x), "
+                f"ft.zeros(shape), ...; Tensor(adapter, backend) is for backends"
+            )
         self._adapter = adapter
         self._backend = backend
 

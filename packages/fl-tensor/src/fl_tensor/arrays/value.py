@@ -30,9 +30,6 @@ class ArrayValue(ForeignMethods):
     #: Whether it is an adapter (``_adapter``) and its backend, and nothing else: then ``_ops`` and
     #: ``_wrap`` need not be asked while no layer is active.
     _is_handle: ClassVar[bool] = False
-    #: NumPy arrays leave mixed expressions to us.
-    __array_ufunc__ = None
-
     # ---- what a subclass gives ---------------------------------------------------------------
 
     if TYPE_CHECKING:
@@ -136,6 +133,14 @@ class ArrayValue(ForeignMethods):
                 raise ArgumentError(f"[array] {self.dtype} cannot become {dtype} without a copy")
             return found.astype(dtype)
         return found.copy() if copy else found
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's ufuncs are our functions of that name, with gradients: ``np.exp(x)`` is
+        ``ft.exp(x)``, ``np.ones(3) + x`` is ``ft.add(np.ones(3), x)``. Raises DTypeError for a
+        ufunc without such a function, ArgumentError for options that only NumPy has."""
+        from fl_tensor import ufuncs
+
+        return ufuncs.apply(ufunc, method, inputs, options)
 
     def __buffer__(self, flags: int, /) -> memoryview:
         """``memoryview(x)``, read-only (Python 3.12 and later)."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fl_tensor import dtypes
-from fl_tensor.exchange.dtypes import TO_NUMPY
+from fl_tensor.dtypes import DType
+from fl_tensor.errors import DTypeError
+from fl_tensor.exchange.dtypes import FROM_NUMPY, TO_NUMPY
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorAdapter
@@ -40,6 +42,19 @@ def from_buffer(view: memoryview) -> np.ndarray[Any, Any] | None:
     elements are no whole elements apart."""
     array = borrowed(np.asarray(view))
     return array if is_even(array) else None
+
+
+def as_numpy(obj: Any) -> tuple[np.ndarray[Any, Any], DType]:
+    """What an object shows by ``__array__``, in native byte order, and its dtype. DTypeError for
+    what holds no numbers."""
+    array = np.asarray(obj)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.dtype not in FROM_NUMPY:
+        raise DTypeError(
+            f"[asarray] cannot read a {type(obj).__name__} of dtype {array.dtype}: expected "
+            f"numbers; convert it first, as by x.astype('float32')"
+        )
+    return array, FROM_NUMPY[array.dtype]
 
 
 def to_bytes(array: np.ndarray[Any, Any]) -> memoryview:

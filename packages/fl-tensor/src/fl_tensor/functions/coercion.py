@@ -8,6 +8,7 @@ from typing import Any
 
 from fl_tensor import arguments, dtypes
 from fl_tensor.arrays.elements import FORMATS
+from fl_tensor.backend import TensorAdapter
 from fl_tensor.dtypes import ALL, DType
 from fl_tensor.errors import DTypeError, ShapeError
 
@@ -30,6 +31,28 @@ def buffer_of(obj: Any) -> memoryview | None:
         return None
     # NumPy's dates show their bytes as an array of their own.
     return view if getattr(obj, "shape", view.shape) == view.shape else None
+
+
+def is_shown(obj: Any) -> bool:
+    """Whether an object shows its values to NumPy, as a column of pandas or an image does."""
+    shown = hasattr(obj, "__array__") or hasattr(obj, "__array_interface__")
+    return shown and not isinstance(obj, TensorAdapter)
+
+
+def unreadable(obj: Any) -> DTypeError:
+    """The error for what is no array, and the way from it to one."""
+    kind = type(obj).__name__
+    if isinstance(obj, TensorAdapter):
+        return DTypeError(
+            f"[asarray] a {kind} is a backend's value: inside an operation write ops.exp(x), not "
+            f"ft.exp(x); elsewhere take ft.Tensor(x, backend)"
+        )
+    if hasattr(obj, "toarray"):
+        return DTypeError(f"[asarray] a {kind} is sparse: take its dense array, x.toarray()")
+    return DTypeError(
+        f"[asarray] cannot read a {kind}: expected numbers, nested lists, or an object with a "
+        f"buffer, DLPack or __array__"
+    )
 
 
 def format_of(view: memoryview) -> tuple[DType, bool]:

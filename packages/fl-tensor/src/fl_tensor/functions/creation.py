@@ -39,10 +39,10 @@ def asarray(
     copy: bool | None = None,
 ) -> Any:
     """A tensor with the values of ``obj``: a Python scalar, nested sequences of them, an object
-    with the buffer protocol (``array.array``, a NumPy array) or DLPack. Arrays are returned as
-    they are, or with ``copy=True`` as another handle; everything else is copied. With
-    ``copy=False`` the tensor borrows the memory of ``obj``, and the caller promises that nobody
-    writes to it from now on.
+    with the buffer protocol (``array.array``, a NumPy array), DLPack or ``__array__`` (a column of
+    pandas). Arrays are returned as they are, or with ``copy=True`` as another handle; everything
+    else is copied. With ``copy=False`` the tensor borrows the memory of ``obj``, and the caller
+    promises that nobody writes to it from now on.
 
     dtype defaults to the source's, NumPy's scalars included; Python ints give int64, floats
     float32, bools bool. As a dtype Python's ``float`` is float64. Raises ShapeError for ragged
@@ -105,11 +105,10 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
             return _from_buffer(view, place, backend)
         if hasattr(obj, "__dlpack__"):
             return _from_producer(obj, place, backend)
+        if coercion.is_shown(obj):
+            return _from_array(obj, place, backend)
         if not isinstance(obj, Sequence) or isinstance(obj, str):
-            raise DTypeError(
-                f"[asarray] cannot read a {type(obj).__name__}: expected numbers, nested lists, or "
-                f"an object with a buffer or DLPack"
-            )
+            raise coercion.unreadable(obj)
     if not coercion.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
         coercion.require_shallow(obj)
         return functions.stack([asarray(o, None, place, backend) for o in obj])
@@ -123,7 +122,8 @@ def _holds_arrays(obj: Sequence[Any]) -> bool:
     first = obj[0]
     if isinstance(first, arguments.SCALARS) or getattr(first, "shape", None) == ():
         return False
-    return coercion.buffer_of(first) is not None or hasattr(first, "__dlpack__")
+    readable = hasattr(first, "__dlpack__") or coercion.is_shown(first)
+    return readable or coercion.buffer_of(first) is not None
 
 
 def _from_producer(obj: Any, place: Device, backend: TensorBackend) -> Tensor:
@@ -143,6 +143,13 @@ def _read(producer: Any, place: Device, backend: TensorBackend) -> Tensor:
     dlpack.check_producer(producer)
     array = dlpack.from_dlpack(producer)
     dtype = FROM_NUMPY[array.dtype]
+    return frombytes(arrays.to_bytes(array), array.shape, dtype, place, backend)
+
+
+def _from_array(obj: Any, place: Device, backend: TensorBackend) -> Tensor:
+    from fl_tensor.exchange import arrays
+
+    array, dtype = arrays.as_numpy(obj)
     return frombytes(arrays.to_bytes(array), array.shape, dtype, place, backend)
 
 
