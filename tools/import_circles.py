@@ -44,7 +44,7 @@ UPWARD = {
     "fl_nn.training.report": ["fl_nn.training.trainer"],
     "fl_nn.training.checkpointing": ["fl_nn.training.trainer"],
     "fl_nn.training.step": ["fl_nn.training.trainer"],
-    "fl_tensor.arrays.value": ["fl_tensor.array_api"],
+    "fl_tensor.arrays.value": ["fl_tensor.array_api", "fl_tensor.arrays.display"],
     "fl_tensor.dispatch.frontend": ["fl_tensor.functions.creation"],
     "fl_tensor.dtypes": ["fl_tensor.exchange.dtypes"],
     "fl_tensor.graph.ir": [

@@ -160,6 +160,9 @@ if TYPE_CHECKING:
     from fl_tensor.functions.sets import unique_counts as unique_counts
     from fl_tensor.functions.sets import unique_inverse as unique_inverse
     from fl_tensor.functions.sets import unique_values as unique_values
+    from fl_tensor.printing import get_printoptions as get_printoptions
+    from fl_tensor.printing import printoptions as printoptions
+    from fl_tensor.printing import set_printoptions as set_printoptions
     from fl_tensor.random import Generator as Generator
     from fl_tensor.random import default_generator as default_generator
     from fl_tensor.random import rand as rand
@@ -179,6 +182,7 @@ _LATER = {
     for module, names in {
         "functions.quantiles": "nanquantile percentile quantile",
         "functions.sets": "unique unique_all unique_counts unique_inverse unique_values",
+        "printing": "get_printoptions printoptions set_printoptions",
         "random": "Generator default_generator rand randn seed set_default_generator",
         "wrappers.check": "check",
         "wrappers.count": "count",
