@@ -60,7 +60,7 @@ class Summary:
 def summary(model: Module, *inputs: Any) -> Summary:
     """What the modules of `model` are, give, and hold.
 
-    inputs   for each input of the model a tensor, or the shape of a float32 one:
+    inputs   for each input of the model a tensor, or the shape of a floating one:
              `summary(model, (1, 1, 28, 28))`
 
     A copy of the model runs once in evaluation mode on the `null` backend, where values cost

@@ -152,6 +152,9 @@ if TYPE_CHECKING:
     from fl_tensor import graph as graph
     from fl_tensor import linalg as linalg
     from fl_tensor import random as random
+    from fl_tensor.dtype_setting import default_dtype as default_dtype
+    from fl_tensor.dtype_setting import get_default_dtype as get_default_dtype
+    from fl_tensor.dtype_setting import set_default_dtype as set_default_dtype
     from fl_tensor.functions.quantiles import nanquantile as nanquantile
     from fl_tensor.functions.quantiles import percentile as percentile
     from fl_tensor.functions.quantiles import quantile as quantile
@@ -180,6 +183,7 @@ if TYPE_CHECKING:
 _LATER = {
     name: module
     for module, names in {
+        "dtype_setting": "default_dtype get_default_dtype set_default_dtype",
         "functions.quantiles": "nanquantile percentile quantile",
         "functions.sets": "unique unique_all unique_counts unique_inverse unique_values",
         "printing": "get_printoptions printoptions set_printoptions",
