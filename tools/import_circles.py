@@ -40,6 +40,7 @@ UPWARD = {
     "fl_dist.messages": ["fl_dist.transport"],
     "fl_dist.transport": ["fl_dist.communicator"],
     "fl_jit.kernels.codegen.program": ["fl_jit.kernels.codegen.text"],
+    "fl_nn.module": ["fl_nn.summary"],
     "fl_nn.training.callback": ["fl_nn.training.trainer"],
     "fl_nn.training.report": ["fl_nn.training.trainer"],
     "fl_nn.training.checkpointing": ["fl_nn.training.trainer"],
