@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import fl_nn as nn
+import fl_tensor as ft
 
 WORK = """
 import fl_nn as nn, time
@@ -132,6 +134,20 @@ def test_one_output_of_a_cell_in_jupyter(
     assert output[1]["text/html"] == (
         '<progress value="2" max="4"></progress> epoch &lt;1&gt;  2/4  fine  1.0/s  ETA 0:02'
     )
+
+
+def test_training_has_one_output_in_each_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds, jupyter = itertools.count(), Kernel(monkeypatch)
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    net = nn.Linear(2, 1)
+    trainer = nn.Trainer(net, nn.SGD(net.parameters(), lr=0.1), nn.mse)
+    batches = [(ft.ones((4, 2)), ft.ones((4, 1)))] * 3
+    for epochs in (2, 4):  # a cell each
+        trainer.fit(batches, epochs=epochs)
+    assert len(jupyter.outputs) == 2
+    texts = [[bundle["text/plain"][:14] for bundle in output] for output in jupyter.outputs]
+    assert texts[0][0] == "epoch 1/2  1/3" and texts[1][0] == "epoch 3/4  1/3"
+    assert "epoch 2/2  3/3" in texts[0] and texts[0][-1] == texts[1][-1] == ""
 
 
 def test_another_stream_than_the_programs_own_is_no_notebook(
