@@ -16,7 +16,8 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["*.md", "docs/**/*.md", "benchmarks/README.md"]
 PAGES += ["packages/*/*.md", "backends/*/*.md", "examples/*/*.md"]
-PICTURES = ["benchmarks/results/**/*.png"]
+#: Files that pages show or link to.
+OTHERS = ["benchmarks/results/**/*.png", "docs/tutorials/*.ipynb"]
 #: Public modules, each with a page. A package exports what its `__init__.py` imports.
 MODULES = """
     fl_memory fl_memory.contract fl_memory.testing fl_memory.traces fl_memory.plot
@@ -36,7 +37,7 @@ MODULES = """
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """All files of the site."""
-    found = {path for pattern in (*PAGES, *PICTURES) for path in ROOT.glob(pattern)}
+    found = {path for pattern in (*PAGES, *OTHERS) for path in ROOT.glob(pattern)}
     site = [
         File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path))
         for path in sorted(found)

@@ -40,12 +40,17 @@ UPWARD = {
     "fl_dist.messages": ["fl_dist.transport"],
     "fl_dist.transport": ["fl_dist.communicator"],
     "fl_jit.kernels.codegen.program": ["fl_jit.kernels.codegen.text"],
+    "fl_nn.module": ["fl_nn.summary"],
     "fl_nn.training.callback": ["fl_nn.training.trainer"],
     "fl_nn.training.report": ["fl_nn.training.trainer"],
     "fl_nn.training.checkpointing": ["fl_nn.training.trainer"],
     "fl_nn.training.step": ["fl_nn.training.trainer"],
     "fl_tensor.arrays.numpy_methods": ["fl_tensor.numpy_functions.statistics"],
-    "fl_tensor.arrays.value": ["fl_tensor.array_api", "fl_tensor.ufuncs"],
+    "fl_tensor.arrays.value": [
+        "fl_tensor.array_api",
+        "fl_tensor.arrays.display",
+        "fl_tensor.ufuncs",
+    ],
     "fl_tensor.dispatch.frontend": ["fl_tensor.functions.creation"],
     "fl_tensor.dtypes": ["fl_tensor.exchange.dtypes"],
     "fl_tensor.graph.ir": [

@@ -7,12 +7,15 @@ import sys
 
 import nox
 
-from sessions.environments import in_workshop, pytest_in_workshop, shared
-from sessions.workspace import OURS, ROOT, copied_checkout, suite
+from sessions.environments import in_workshop, install_editable, pytest_in_workshop, shared
+from sessions.workspace import OURS, ROOT, closure, copied_checkout, suite
 
 CONTRACTS = ["fl-memory", "fl-tensor", "fl-dist"]
 #: Packages whose tests take minutes.
 LONG = ["fl-tensor", "fl-nn", "fl-jit"]
+
+#: What runs notebooks without a browser.
+JUPYTER = ["nbclient>=0.10", "ipykernel>=6.29"]
 
 each_package = nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in OURS])
 
@@ -100,6 +103,18 @@ def tutorials(session: nox.Session) -> None:
     """Every tutorial runs from its first block to its last, shell commands included."""
     pages = session.posargs or ["--tutorials"]
     in_workshop(session, "python", "tools/run_readmes.py", *pages)
+
+
+@nox.session(default=False, reuse_venv=True)
+def notebooks(session: nox.Session) -> None:
+    """The notebooks of docs/tutorials run, and a Jupyter kernel shows tables, figures and progress.
+
+    `-- --pictures FOLDER` writes the pictures of the notebooks.
+    """
+    ours = closure("fl-nn", "fl-data")
+    install_editable(session, *ours, *JUPYTER, "pytest>=8", fl_nn="plot")
+    session.run("python", "tools/run_notebooks.py", *session.posargs)
+    session.run("pytest", "-q", "-p", "no:cacheprovider", "tests/notebooks")
 
 
 @nox.session(**shared)

@@ -16,20 +16,22 @@ from sessions.workspace import ROOT, folder_of
 TESTS = {
     "fl-memory": "caching checked contract selection plugins",
     "fl-tensor": """
-        annotations array_api chained_assignment complex contract dispatch dtypes errors extend
-        fft graph grids indexing interop linalg losses memory moving package products promotion
-        random rounding search settings shaping short_methods stack statistics tensor threads
-        wrappers graph/
+        annotations array_api chained_assignment complex contract default_dtype dispatch dtypes
+        errors extend fft graph grids indexing interop linalg losses memory moving package printing
+        products promotion random rounding search settings shaping short_methods stack statistics
+        tensor threads wrappers graph/
     """,
     "fl-jit": "deferred plans quotients reproducible settings passes/",
     "fl-dist": "communicator contract reducer threads",
     "fl-autograd": """
-        backward checkpoint extend functional hooks inplace modes rules sparse variable
+        backward checkpoint currying extend functional hooks inplace modes rules sparse variable
     """,
-    "fl-data": "batch blob dataset mapped merge_and_resample shuffle_and_resume stream views",
+    "fl-data": """
+        batch blob dataset mapped merge_and_resample sample_table shuffle_and_resume stream views
+    """,
     "fl-nn": """
         checkpoint clipping config ema init layers lengths losses meters module optim parameters
-        plot schedules summary trainer weights
+        plot progress schedules summary trainer weights
     """,
     "fl-text": "corpus tokenizer",
     "fl-speech": "audio features",

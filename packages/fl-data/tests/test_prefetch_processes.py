@@ -95,6 +95,16 @@ def test_samples_that_are_kept_are_never_written_over(backend):
         assert kept[0][1][0].item() == 0
 
 
+@pytest.mark.defect("N36")
+def test_floats_have_the_default_dtype_of_the_iteration():
+    samples = prefetched.Numbered(4)
+    for workers in ({"threads": 1}, {"processes": 1}):
+        with contextlib.closing(data.Prefetch(samples, **workers)) as prefetch:
+            for dtype in ("float64", "float32"):  # the same processes
+                with ft.default_dtype(dtype):
+                    assert {x.dtype.name for x, _ in prefetch} == {dtype}
+
+
 @unix
 def test_memory_is_used_again_and_does_not_grow_with_what_is_kept():
     prefetch = data.Prefetch(prefetched.Numbered(60, width=50_000), processes=2, depth=4)

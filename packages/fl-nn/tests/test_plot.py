@@ -267,6 +267,7 @@ def test_a_file_that_cannot_be_written(tmp_path, fifo):
 
 def test_without_matplotlib_both_ways_to_install_it_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.delitem(sys.modules, "fl_memory.plot.notebook_figure", raising=False)
     for call in (
         lambda: plot.curves(HISTORY),
         lambda: plot.images([[[1.0]]]),
@@ -300,3 +301,9 @@ def test_matplotlib_is_loaded_late_and_no_window_or_setting_is_touched(tmp_path)
     )
     assert done.returncode == 0, done.stderr
     assert path.is_file()
+
+
+@pytest.mark.defect("N34")
+def test_notebooks_show_a_figure():
+    shown = plot.curves(HISTORY)._repr_png_()
+    assert shown.startswith(b"\x89PNG")

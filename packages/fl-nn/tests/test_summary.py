@@ -76,3 +76,38 @@ def test_wrong_inputs_are_errors():
         nn.summary(model(), "2x1x4x4")
     with pytest.raises(ModuleError, match="each input"):
         nn.summary(model())
+
+
+@pytest.mark.defect("N34")
+def test_notebooks_show_a_table_of_layers():
+    shown = model()._repr_html_()
+    rows = [row.replace("</td>", "").split("<td>")[1:] for row in shown.split("<tr>")[2:]]
+    assert shown.startswith(
+        "<div>Sequential: 698 parameters, 2,832 bytes with buffers</div><table>"
+    )
+    assert [row[:2] for row in rows] == [
+        ["(model)", "Sequential"], ["0", "Conv2D"], ["1", "BatchNorm"], ["2", "View"],
+        ["3", "Linear"],
+    ]  # fmt: skip
+    assert rows[1][3] == "weight (4, 1, 3, 3), bias (4,)"
+    assert rows[4][3].startswith("weight (10, 64), bias (10,)")
+    assert rows[1][2] == model()[0].extra_repr()
+    assert [row[4].partition("<")[0] for row in rows] == ["0", "40", "8", "0", "650"]
+
+
+@pytest.mark.defect("N34")
+def test_a_summary_is_the_same_table_in_html():
+    table = nn.summary(model(), (2, 1, 4, 4))
+    shown = table._repr_html_()
+    assert "<tr><th>name</th><th>type</th><th>output shape</th>" in shown
+    assert "<td>3</td><td>Linear</td><td>(2, 10)</td><td>650</td>" in shown
+    assert shown.endswith("<td>698</td><td>2,832</td></tr></table>")
+
+
+@pytest.mark.defect("N34")
+def test_text_in_the_table_is_escaped():
+    class Odd(nn.Module):
+        def extra_repr(self):
+            return "<script>"
+
+    assert "&lt;script&gt;" in Odd()._repr_html_()

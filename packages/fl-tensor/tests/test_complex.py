@@ -18,7 +18,7 @@ COMPLEX = ["complex64", "complex128"]
 def test_complex_numbers_in_python():
     z = ft.asarray([[1 + 2j, -3.0], [0, 1e6j]])
     assert z.dtype is ft.complex64
-    assert repr(z[0]) == "Tensor([1+2j, -3+0j], shape=(2,), dtype=complex64, backend=numpy)"
+    assert repr(z[0]) == "Tensor([ 1.+2.j, -3.+0.j], shape=(2,), dtype=complex64, backend=numpy)"
     assert complex(z[0, 0]) == 1 + 2j
     assert f"{z[0, 0]:.2f}" == "1.00+2.00j"
     assert complex(ft.asarray(2.5)) == 2.5

@@ -236,14 +236,6 @@ def test_copy_deepcopy_and_pickle_keep_the_value():
     assert x.tolist() == [[1, 2], [3, 4]]
 
 
-def test_repr_shows_values_shape_dtype_and_backend():
-    assert repr(ft.asarray([[1.0, 2.5]])) == (
-        "Tensor([[1, 2.5]], shape=(1, 2), dtype=float32, backend=numpy)"
-    )
-    assert "..." in repr(ft.arange(1000))
-    assert "shape=(0,)" in repr(ft.zeros(0))
-
-
 def test_creation():
     assert ft.full((2,), 7).tolist() == [7, 7]
     assert ft.full((), 1.5, dtype="int32").item() == 1

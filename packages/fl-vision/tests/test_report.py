@@ -72,6 +72,7 @@ def test_training_without_matplotlib_says_how_to_get_pictures(
     tmp_path, write_digits, monkeypatch, capsys
 ):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.delitem(sys.modules, "fl_memory.plot.notebook_figure", raising=False)
     write_digits("data", "t10k", 80)
     options = ["--dataset", "mnist", "--data-dir", str(tmp_path / "data"), "--holdout", "20"]
     options += ["--epochs", "1", "--batch-size", "16", "--quiet", "--out", str(tmp_path / "run")]

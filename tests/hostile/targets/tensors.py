@@ -371,6 +371,21 @@ TARGETS: list[Target] = [
     target("ft.get_backend", {"backend": "numpy"}, backend="device"),
     target("ft.use", {"0": "numpy"}, _0="device"),
     target("ft.override", {"add": Ready(lambda inner, a, b: inner.add(a, b))}, add="callable"),
+    target("ft.set_default_dtype", {"dtype": "float32"}, dtype="dtype"),
+    target("ft.default_dtype", {"dtype": "float64"}, dtype="dtype"),
+    *(
+        target(
+            f"ft.{name}",
+            {"precision": 8},
+            precision="count",
+            threshold="count",
+            edgeitems="positive",
+            linewidth="positive",
+            sign="choice",
+            floatmode="choice",
+        )
+        for name in ("printoptions", "set_printoptions")
+    ),
     target("ft.set_num_threads", {"count": 2}, count="positive"),
     *(
         target(f"ft.linalg.{n}", {"x": lambda: ft.eye(3)}, x="required_array")
@@ -416,7 +431,9 @@ UNTRIED: dict[str, str] = {
         [
             "ft.count",
             "ft.default_generator",
+            "ft.get_default_dtype",
             "ft.get_num_threads",
+            "ft.get_printoptions",
         ],
         "takes no arguments",
     ),

@@ -10,6 +10,7 @@ from fl_autograd.mode import is_grad_enabled
 from fl_autograd.rules.table import Rule
 from fl_autograd.variable import Variable, recorded, variable
 from fl_tensor.arguments import shape_of
+from fl_tensor.html import element
 
 
 @final
@@ -128,6 +129,11 @@ class SparseGradient(Variable):
 
     def __repr__(self) -> str:
         return f"SparseGradient({self.indices.size} rows of {self._shape}, {self.dtype})"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        return element("div", repr(self))
 
 
 def lookup_rows(weight: ft.Array, indices: ft.Array) -> Any:

@@ -10,15 +10,21 @@ another transform differentiates, and False elsewhere.
 The derivative of a result without history is zero: of a constant, and of what ``detach``,
 ``no_grad`` or ``create_graph=False`` cut off on purpose. GradError where ``function`` called
 ``backward`` and returns what it left in ``.grad``.
+
+Of the function alone each gives a function: ``vjp(f)(*primals)``, ``jvp(f)(primals, tangents)``,
+and, as JAX's, ``jacobian(f)(*args, **kwargs)`` and ``hessian(f)(*args, **kwargs)``, which
+differentiate the arguments that ``argnums`` numbers: one for an int, else as for a tuple of inputs.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, overload
 
 import fl_tensor as ft
 from fl_autograd import nested_transforms
+from fl_autograd.currying import of_arguments
 from fl_autograd.errors import GradError
 from fl_autograd.functional import grad
 from fl_autograd.sparse import to_dense
@@ -27,14 +33,19 @@ from fl_tensor import Array
 from fl_tensor.arguments import function_of, several_of
 
 Function = Callable[..., Any]
+Strategy: TypeAlias = Literal["reverse-mode", "forward-mode"]
 
 #: Kinds of dtype that each takes: matrices of derivatives are of real numbers.
 _KINDS = {"vjp": "fc", "jvp": "fc", "jacobian": "f", "hessian": "f"}
 
 
+@overload
+def vjp(function: Function, *, create_graph: bool | None = None) -> Function: ...
+@overload
 def vjp(
     function: Function, *primals: Any, create_graph: bool | None = None
-) -> tuple[Any, Callable[..., Any]]:
+) -> tuple[Any, Function]: ...
+def vjp(function: Function, *primals: Any, create_graph: bool | None = None) -> Any:
     """``(outputs, pullback)``: the outputs at ``primals``, and the function from their gradients
     (one argument per output) to the gradients of the primals: one for a single primal, else a
     tuple; zeros for a primal that no output depends on. ``pullback`` may be called repeatedly.
@@ -43,6 +54,8 @@ def vjp(
     >>> pullback(ft.asarray([1.0, 10.0])).tolist()
     [6.0, 80.0]
     """
+    if not primals:
+        return functools.partial(vjp, function_of("vjp", function), create_graph=create_graph)
     connected = nested_transforms.creates_graph(create_graph)
     inputs = _inputs("vjp", primals, connected)
     outputs, several = _outputs("vjp", function, inputs)
@@ -57,12 +70,21 @@ def vjp(
     return (given if several else given[0]), pullback
 
 
+@overload
+def jvp(function: Function, *, create_graph: bool | None = None) -> Function: ...
+@overload
 def jvp(
     function: Function,
     primals: Sequence[Any],
     tangents: Sequence[Any],
     create_graph: bool | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any]: ...
+def jvp(
+    function: Function,
+    primals: Sequence[Any] | None = None,
+    tangents: Sequence[Any] | None = None,
+    create_graph: bool | None = None,
+) -> Any:
     """``(outputs, slopes)``: the outputs at ``primals``, and their change per step along
     ``tangents``, one per primal and of its shape and dtype. Both have the form of what ``function``
     returns.
@@ -72,8 +94,12 @@ def jvp(
     about two backward passes. (J. Townsend, "A new trick for calculating Jacobian vector products",
     2017.)
     """
-    for what, given in (("primals", primals), ("tangents", tangents)):
+    if primals is tangents is None:
+        return functools.partial(jvp, function_of("jvp", function), create_graph=create_graph)
+    primals, tangents = [
         several_of("jvp", given, what, object, "a sequence, one for each argument")
+        for what, given in (("primals", primals), ("tangents", tangents))
+    ]
     if len(primals) != len(tangents):
         raise GradError(f"[jvp] {len(primals)} primals but {len(tangents)} tangents")
     create_graph = nested_transforms.creates_graph(create_graph)
@@ -84,11 +110,29 @@ def jvp(
     return (given, slopes) if several else (given[0], slopes[0])
 
 
+@overload
+def jacobian(
+    function: Function,
+    inputs: None = None,
+    create_graph: bool | None = None,
+    strategy: Strategy = "reverse-mode",
+    *,
+    argnums: int | Sequence[int] = 0,
+) -> Function: ...
+@overload
 def jacobian(
     function: Function,
     inputs: Any,
     create_graph: bool | None = None,
-    strategy: Literal["reverse-mode", "forward-mode"] = "reverse-mode",
+    strategy: Strategy = "reverse-mode",
+) -> Any: ...
+def jacobian(
+    function: Function,
+    inputs: Any = None,
+    create_graph: bool | None = None,
+    strategy: Strategy = "reverse-mode",
+    *,
+    argnums: int | Sequence[int] | None = None,
 ) -> Any:
     """All derivatives of all elements of the outputs: an array of shape ``output.shape +
     input.shape`` for one output and one input; a tuple over inputs where ``inputs`` is a tuple or
@@ -96,11 +140,16 @@ def jacobian(
 
     strategy  "reverse-mode" makes a backward pass per element of the outputs, "forward-mode" one
               per element of the inputs: choose the fewer
+    argnums   without ``inputs``: the argument that the result differentiates, or several; default 0
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise GradError(
             f"[jacobian] strategy {strategy!r}: expected 'reverse-mode' or 'forward-mode'"
         )
+    if inputs is None:
+        options = {"create_graph": create_graph, "strategy": strategy}
+        return _curried("jacobian", functools.partial(jacobian, **options), function, argnums)
+    _require_no_argnums("jacobian", argnums)
     create_graph = nested_transforms.creates_graph(create_graph)
     listed = isinstance(inputs, (tuple, list))
     xs = _inputs("jacobian", inputs if listed else [inputs], create_graph)
@@ -111,9 +160,30 @@ def jacobian(
     return per_output if several else per_output[0]
 
 
-def hessian(function: Function, inputs: Any, create_graph: bool | None = None) -> Any:
+@overload
+def hessian(
+    function: Function,
+    inputs: None = None,
+    create_graph: bool | None = None,
+    *,
+    argnums: int | Sequence[int] = 0,
+) -> Function: ...
+@overload
+def hessian(function: Function, inputs: Any, create_graph: bool | None = None) -> Any: ...
+def hessian(
+    function: Function,
+    inputs: Any = None,
+    create_graph: bool | None = None,
+    *,
+    argnums: int | Sequence[int] | None = None,
+) -> Any:
     """The second derivatives of a ``function`` with one element: an array of shape ``input.shape +
-    input.shape``; for a tuple or list of inputs a tuple of tuples, ``[i][j]`` being d2/dxi dxj."""
+    input.shape``; for a tuple or list of inputs a tuple of tuples, ``[i][j]`` being d2/dxi dxj.
+    ``argnums`` is as in ``jacobian``."""
+    if inputs is None:
+        transform = functools.partial(hessian, create_graph=create_graph)
+        return _curried("hessian", transform, function, argnums)
+    _require_no_argnums("hessian", argnums)
     listed = isinstance(inputs, (tuple, list))
     function_of("hessian", function)
 
@@ -128,6 +198,26 @@ def hessian(function: Function, inputs: Any, create_graph: bool | None = None) -
 
 
 # ---- pieces --------------------------------------------------------------------------------------
+
+
+def _curried(
+    name: str, transform: Function, function: Function, argnums: int | Sequence[int] | None
+) -> Function:
+    numbers = 0 if argnums is None else argnums
+
+    def of_points(chosen: Function, points: list[Any]) -> Any:
+        # A list that stands for one array would be several inputs.
+        return transform(chosen, ft.asarray(points[0]) if isinstance(numbers, int) else points)
+
+    return of_arguments(name, function, numbers, of_points)
+
+
+def _require_no_argnums(name: str, argnums: int | Sequence[int] | None) -> None:
+    if argnums is not None:
+        raise GradError(
+            f"[{name}] argnums is for the function alone, as in {name}(f, argnums=1)(x, y): with "
+            f"inputs at once, all of them are differentiated"
+        )
 
 
 def _inputs(name: str, values: Sequence[Any], create_graph: bool) -> tuple[Variable, ...]:

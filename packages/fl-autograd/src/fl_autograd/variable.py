@@ -285,10 +285,8 @@ class Variable(InPlace, Array):
 
     # ---- Python ------------------------------------------------------------------------------
 
-    def __repr__(self) -> str:
-        text = repr(self.tensor).removeprefix("Tensor(").removesuffix(")")
-        need = ", requires_grad=True" if self.requires_grad else ""
-        return f"{type(self).__name__}({text}{need})"
+    def _more_to_show(self) -> str:
+        return "requires_grad=True" if self.requires_grad else ""
 
     def _copy(self) -> Self:
         # The copy of a leaf is another leaf; that of a result has the same history.

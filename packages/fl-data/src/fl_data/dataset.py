@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fl_data.batches.collate import collate, empty_batch
 from fl_data.errors import SampleTypeError
+from fl_data.sample_table import FIRST, sample_table
 from fl_data.samples import Sample, as_sample, check_count, check_index
 from fl_tensor.annotations import Checked
 
@@ -82,6 +83,10 @@ class Dataset(Checked, ABC):
     def __repr__(self) -> str:
         inside = ", ".join(repr(source) for source in self.sources)
         return f"{type(self).__name__}({inside})"
+
+    def _repr_html_(self) -> str:
+        first = [self[i] for i in range(min(len(self), FIRST))]
+        return sample_table(type(self).__name__, len(self), first)
 
 
 class EpochDataset(Dataset):

@@ -32,7 +32,7 @@ def constant(
 ) -> ft.Tensor:
     """All elements `value`."""
     with tagged(PARAMETER):
-        return ft.full(tuple(shape), float(value), dtype or ft.float32, device)
+        return ft.full(tuple(shape), float(value), dtype or ft.get_default_dtype(), device)
 
 
 def uniform(
@@ -183,7 +183,7 @@ def identity(
 ) -> ft.Tensor:
     """Ones on the diagonal, zeros elsewhere: (rows, columns), square unless columns are given."""
     with tagged(PARAMETER):
-        return ft.eye(rows, columns, dtype=dtype or ft.float32, device=device)
+        return ft.eye(rows, columns, dtype=dtype or ft.get_default_dtype(), device=device)
 
 
 def _kaiming_std(shape: Shape, fan_in: int | None, a: float) -> float:

@@ -191,6 +191,11 @@ class Module(Forward, Configurable, Checked):
         lines = [self.extra_repr(), *children] if self.extra_repr() else children
         return "\n  ".join([f"{head}(", *lines]) + "\n)"
 
+    def _repr_html_(self) -> str:
+        from fl_nn.summary import layer_table
+
+        return layer_table(self)
+
 
 def _check_flag(where: str, name: str, value: object) -> None:
     if not FLAG.fits(value):

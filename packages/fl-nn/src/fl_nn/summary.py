@@ -13,6 +13,7 @@ from fl_nn.evaluation import evaluating
 from fl_nn.module import Module
 from fl_nn.tree import own_state_entries
 from fl_tensor.annotations import checked
+from fl_tensor.html import table
 
 Shape = tuple[int, ...]
 
@@ -31,7 +32,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Summary:
-    """Rows in the order of the tree; `print` it for the table."""
+    """Rows in the order of the tree; `print` it for the table, which notebooks show as one."""
 
     rows: tuple[Row, ...]
 
@@ -43,13 +44,23 @@ class Summary:
     def nbytes(self) -> int:
         return sum(row.nbytes for row in self.rows)
 
-    def __str__(self) -> str:
-        head = ("name", "type", "output shape", "parameters", "bytes")
-        body = [
-            (r.name, r.kind, str(r.output or ""), f"{r.parameters:,}", f"{r.nbytes:,}")
-            for r in self.rows
+    def _cells(self) -> list[tuple[str, ...]]:
+        # Titles, a row for each module, and the total.
+        return [
+            ("name", "type", "output shape", "parameters", "bytes"),
+            *(
+                (r.name, r.kind, str(r.output or ""), f"{r.parameters:,}", f"{r.nbytes:,}")
+                for r in self.rows
+            ),
+            ("total", "", "", f"{self.parameters:,}", f"{self.nbytes:,}"),
         ]
-        total = ("total", "", "", f"{self.parameters:,}", f"{self.nbytes:,}")
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._cells()
+        return table(_caption(self), head, rows)
+
+    def __str__(self) -> str:
+        head, *body, total = self._cells()
         widths = [max(map(len, column)) for column in zip(head, *body, total)]
         rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
         lines = [_line(row, widths) for row in (head, *body, total)]
@@ -60,7 +71,7 @@ class Summary:
 def summary(model: Module, *inputs: Any) -> Summary:
     """What the modules of `model` are, give, and hold.
 
-    inputs   for each input of the model a tensor, or the shape of a float32 one:
+    inputs   for each input of the model a tensor, or the shape of a floating one:
              `summary(model, (1, 1, 28, 28))`
 
     A copy of the model runs once in evaluation mode on the `null` backend, where values cost
@@ -76,6 +87,27 @@ def summary(model: Module, *inputs: Any) -> Summary:
     with evaluating(twin), ft.use(null):
         twin(*(_example(x, null) for x in inputs))
     return Summary(tuple(_rows(model, outputs)))
+
+
+def layer_table(model: Module) -> str:
+    """HTML: for each module of `model` its class, its settings, and the names, shapes and number of
+    its own parameters. Nothing is computed; a shared parameter counts where it comes first."""
+    made = Summary(tuple(_rows(model, {})))
+    rows = [
+        (row.name, row.kind, module.extra_repr(), _shapes(module), f"{row.parameters:,}")
+        for row, (_, module) in zip(made.rows, model.named_modules(), strict=True)
+    ]
+    head = ("name", "type", "settings", "parameters", "number")
+    return table(f"{type(model).__name__}: {_caption(made)}", head, rows)
+
+
+def _caption(found: Summary) -> str:
+    return f"{found.parameters:,} parameters, {found.nbytes:,} bytes with buffers"
+
+
+def _shapes(module: Module) -> str:
+    entries = own_state_entries(module, persistent=False)
+    return ", ".join(f"{e.name} {e.value.shape}" for e in entries if e.is_parameter)
 
 
 def _note(name: str, outputs: dict[str, Shape | None]) -> Callable[[Module, Any, Any], None]:

@@ -153,6 +153,9 @@ if TYPE_CHECKING:
     from fl_tensor import linalg as linalg
     from fl_tensor import random as random
     from fl_tensor.functions.quantiles import nanpercentile as nanpercentile
+    from fl_tensor.dtype_setting import default_dtype as default_dtype
+    from fl_tensor.dtype_setting import get_default_dtype as get_default_dtype
+    from fl_tensor.dtype_setting import set_default_dtype as set_default_dtype
     from fl_tensor.functions.quantiles import nanquantile as nanquantile
     from fl_tensor.functions.quantiles import percentile as percentile
     from fl_tensor.functions.quantiles import quantile as quantile
@@ -175,6 +178,9 @@ if TYPE_CHECKING:
     from fl_tensor.numpy_functions.statistics import *  # noqa: F403
     from fl_tensor.numpy_functions.synonyms import *  # noqa: F403
     from fl_tensor.numpy_functions.windows import *  # noqa: F403
+    from fl_tensor.printing import get_printoptions as get_printoptions
+    from fl_tensor.printing import printoptions as printoptions
+    from fl_tensor.printing import set_printoptions as set_printoptions
     from fl_tensor.random import Generator as Generator
     from fl_tensor.random import default_generator as default_generator
     from fl_tensor.random import rand as rand
@@ -243,6 +249,8 @@ _LATER = {
             "ulonglong ushort"
         ),
         "numpy_functions.windows": "bartlett blackman hamming hanning kaiser",
+        "dtype_setting": "default_dtype get_default_dtype set_default_dtype",
+        "printing": "get_printoptions printoptions set_printoptions",
         "random": "Generator default_generator rand randn seed set_default_generator",
         "wrappers.check": "check",
         "wrappers.count": "count",

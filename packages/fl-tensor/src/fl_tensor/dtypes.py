@@ -7,13 +7,15 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from fl_tensor.context_setting import ContextSetting
 from fl_tensor.errors import DTypeError
 
 __all__ = [
-    "ALL", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "HALF", "REQUIRED", "accumulator", "bfloat16",
-    "bool", "complex128", "complex64", "complex_of", "dtype", "float16", "float32", "float64",
-    "int16", "int32", "int64", "int8", "of_number", "promote", "promote_all", "real_of",
-    "result_for_scalar", "sum_dtype", "uint16", "uint32", "uint64", "uint8",
+    "ALL", "DEFAULT_FLOAT", "DEFAULT_INT", "DEFAULT_SETTING", "DType", "HALF", "REQUIRED",
+    "accumulator", "bfloat16", "bool", "complex128", "complex64", "complex_of", "default_float",
+    "dtype", "float16", "float32", "float64", "int16", "int32", "int64", "int8", "of_number",
+    "promote", "promote_all", "real_of", "result_for_scalar", "sum_dtype", "uint16", "uint32",
+    "uint64", "uint8",
 ]  # fmt: skip
 
 
@@ -97,13 +99,15 @@ ALL: dict[str, DType] = {
 #: Half precision: accumulated in float32, rounded once at the end.
 HALF: frozenset[DType] = frozenset({float16, bfloat16})
 REQUIRED: frozenset[DType] = frozenset({bool, int32, int64, uint8, float32})
+#: Of operations in the contract; users' functions ask ``default_float``.
 DEFAULT_FLOAT = float32
 DEFAULT_INT = int64
+#: What ``ft.set_default_dtype`` and ``ft.default_dtype`` set.
+DEFAULT_SETTING = ContextSetting("fl_tensor_default_dtype", DEFAULT_FLOAT)
+default_float = DEFAULT_SETTING.get
 
 #: Python's classes as dtypes, as NumPy reads them.
 _PYTHON = {builtins.bool: bool, int: int64, float: float64, complex: complex128}
-#: The dtypes of Python's numbers.
-_NUMBERS = {builtins.bool: bool, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: complex64}
 
 
 def dtype(name: object) -> DType:
@@ -123,9 +127,11 @@ def dtype(name: object) -> DType:
 
 def of_number(kind: type) -> DType:
     """The dtype that a number of a Python class has where none is asked for: of a float the default
-    one. Numbers of another library's classes keep theirs. Raises DTypeError for other classes."""
-    found = _NUMBERS.get(kind)
-    return dtype(kind) if found is None else found
+    one, of a complex number the complex one beside it. Numbers of another library's classes keep
+    theirs. Raises DTypeError for other classes."""
+    if kind is float:
+        return default_float()
+    return complex_of(default_float()) if kind is complex else dtype(kind)
 
 
 def _of_class(kind: type) -> DType | None:
@@ -176,9 +182,9 @@ def result_for_scalar(like: DType, value: object, op: str = "promote") -> DType:
             raise DTypeError(f"[{op}] the Python integer {value} does not fit {like}; use astype")
         return like
     if isinstance(value, float):
-        return like if like.kind in "fc" else DEFAULT_FLOAT
+        return like if like.kind in "fc" else default_float()
     if isinstance(value, complex):
-        return like if like.kind == "c" else complex128 if like is float64 else complex64
+        return complex_of(like if like.kind in "fc" else default_float())
     raise DTypeError(f"[{op}] {type(value).__name__} is not a Python scalar")
 
 

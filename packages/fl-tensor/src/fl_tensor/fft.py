@@ -228,7 +228,7 @@ def _scaled(op: str, x: Any, sizes: tuple[int, ...], norm: str) -> Any:
 
 
 def _frequencies(numbers: Any, n: int, d: float, dtype: DTypeLike) -> Any:
-    target = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)
+    target = dtypes.default_float() if dtype is None else dtypes.dtype(dtype)
     if not target.is_floating:
         raise DTypeError(f"[fftfreq] dtype {target}: frequencies are real floating numbers")
     length = n * arguments.float_of("fftfreq", d, "d")

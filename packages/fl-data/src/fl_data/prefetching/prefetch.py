@@ -41,16 +41,17 @@ class Prefetch(Dataset):
     same with any number of workers of either kind, and the consumer's generator does not move.
 
     **Threads** run in a copy of the context in which the iteration began (backend, overrides, grad
-    mode) and end with it: on exhaustion, an error, `close()`, or when the iterator is dropped. They
-    are right where the time goes into libraries that let other threads run (decoders, files).
+    mode, default dtype) and end with it: on exhaustion, an error, `close()`, or when the iterator
+    is dropped. They are right where the time goes into libraries that let other threads run
+    (decoders, files).
 
     **Processes** are right where it goes into Python. Every iteration sends them `ds`, which must
-    be picklable, and the name of the backend, but no overrides. Elements of tensors, those in `ds`
-    and those of samples, are in memory that the processes share and are never serialised; the
-    memory of a sample is used again when its tensors are gone, never before. The processes stay for
-    the next iteration if this one went to its end; they end with the `Prefetch` or its `close()`,
-    on an error, and when an iterator is closed or dropped on its way. A worker that dies is a
-    `WorkerError`, too.
+    be picklable, the name of the backend and the default dtype, but no overrides. Elements of
+    tensors, those in `ds` and those of samples, are in memory that the processes share and are
+    never serialised; the memory of a sample is used again when its tensors are gone, never before.
+    The processes stay for the next iteration if this one went to its end; they end with the
+    `Prefetch` or its `close()`, on an error, and when an iterator is closed or dropped on its way.
+    A worker that dies is a `WorkerError`, too.
 
     `start_method` is that of `multiprocessing`. The default, `"spawn"`, starts from nothing, as
     does `"forkserver"`; both import the main script, whose main part must be under
@@ -187,8 +188,9 @@ class PrefetchIterator(DataIterator):
             from fl_data.prefetching.processes import ProcessPipeline
 
             backend = self._context.run(ft.current_backend).name
+            dtype = self._context.run(ft.get_default_dtype).name
             pipeline = ProcessPipeline(self._pool, index, self._length, self._depth)
-            begin = partial(pipeline.begin, self._ds, seed, backend)
+            begin = partial(pipeline.begin, self._ds, seed, backend, dtype)
         else:
             make = partial(seeded_sample, self._ds, seed)
             pipeline = ThreadPipeline(make, index, self._length, self._depth)

@@ -61,7 +61,7 @@ class ProcessPipeline:
         self._stopped = self._released = self._broken = False
         self._lock = RLock()
 
-    def begin(self, ds: Dataset, seed: int, backend: str) -> None:
+    def begin(self, ds: Dataset, seed: int, backend: str, default_dtype: str) -> None:
         """Send the dataset. Raises `SampleTypeError` when it cannot be pickled."""
         try:
             parcel, elements = pack(ds)
@@ -72,7 +72,7 @@ class ProcessPipeline:
                 "must be picklable, so no lambda, inner function or open file; define functions "
                 "at the top of a module, or use Prefetch(..., threads=n)"
             ) from error
-        message = UseDataset(parcel, seed, backend)
+        message = UseDataset(parcel, seed, backend, default_dtype)
         descriptor = None
         if parcel.places:
             memory, descriptor = shared_memory.create(parcel.nbytes)

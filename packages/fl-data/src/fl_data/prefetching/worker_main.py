@@ -26,6 +26,7 @@ class UseDataset(NamedTuple):
     dataset: SamplePickle
     seed: int
     backend: str
+    default_dtype: str
 
 
 class MakeSample(NamedTuple):
@@ -84,6 +85,7 @@ class _Worker:
         memory = shared_memory.receive(self._connection) if begin.dataset.places else b""
         try:
             ft.use(begin.backend)
+            ft.set_default_dtype(begin.default_dtype)
             dataset = unpack(begin.dataset, memoryview(memory), borrow=True)
             answer: DatasetReady | SampleFailed = DatasetReady()
         except BaseException as error:

@@ -67,7 +67,7 @@ class RawWavSpecAugment(Module):
                            for i in range(bands + 1))  # fmt: skip
         filters = _low_passes(self.edges, rate, max_kernel)
         self.filters: ft.Tensor
-        self.register_buffer("filters", ft.asarray(filters, ft.float32), persistent=False)
+        self.register_buffer("filters", ft.asarray(filters), persistent=False)
         self.generator = generator or ft.default_generator().split(1)[0]
 
     def forward(self, x: ft.Array, lengths: Lengths | None = None) -> ft.Array:

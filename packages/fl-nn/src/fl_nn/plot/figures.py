@@ -20,13 +20,13 @@ _DPI = 150
 def new(op: str, width: float, height: float, title: str | None) -> Figure:
     """An empty figure of ``width`` x ``height`` inches. Raises MissingError without matplotlib."""
     try:
-        from matplotlib.figure import Figure
+        from fl_memory.plot.notebook_figure import NotebookFigure
     except ImportError as error:
         raise ft.MissingError(
             f"[plot.{op}] needs matplotlib: python -m pip install 'fl-nn[plot]', or from a clone "
             f"python -m pip install './packages/fl-nn[plot]'"
         ) from error
-    made = Figure(figsize=(width, height), layout="constrained")
+    made = NotebookFigure(figsize=(width, height), layout="constrained")
     if title:
         made.suptitle(title)
     return made

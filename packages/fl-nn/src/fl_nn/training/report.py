@@ -38,12 +38,16 @@ class Report:
             self.log.clear()
             self.log.write(_introduction(trainer))
         self.begun = True
+        self._bar = None  # another cell of a notebook has another one
 
     def begin_epoch(self, trainer: Trainer) -> None:
         self._since = (time.monotonic(), trainer.samples)
         if self.stream is not None:
-            title = f"epoch {trainer.epoch + 1}/{trainer.epochs}"
-            self._bar = Progress(title, trainer.batches, trainer.batch, self.stream)
+            work = f"epoch {trainer.epoch + 1}/{trainer.epochs}", trainer.batches, trainer.batch
+            if self._bar is None:
+                self._bar = Progress(*work, self.stream)
+            else:
+                self._bar.restart(*work)
 
     def step(self, trainer: Trainer) -> None:
         """A step was made."""
@@ -66,7 +70,6 @@ class Report:
         self._rate = samples / max(seconds, 1e-9)
         if self._bar is not None:
             self._bar.finish()
-            self._bar = None
 
     def end_epoch(self, trainer: Trainer, record: Mapping[str, Any]) -> None:
         """An epoch is in the history."""

@@ -35,8 +35,8 @@ class Info:
     def default_dtypes(self, *, device: Device | None = None) -> dict[str, DType]:
         """Dtypes of Python floats, complex numbers and ints, and of indices."""
         return {
-            "real floating": dtypes.DEFAULT_FLOAT,
-            "complex floating": dtypes.complex64,
+            "real floating": dtypes.default_float(),
+            "complex floating": dtypes.of_number(complex),
             "integral": dtypes.DEFAULT_INT,
             "indexing": dtypes.DEFAULT_INT,
         }

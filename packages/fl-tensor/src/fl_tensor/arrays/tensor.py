@@ -148,11 +148,6 @@ class Tensor(Operators, ShortMethods, Array):
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (bytes(self.tobytes()), self.shape, self.dtype.name, self._backend.name)
 
-    def __repr__(self) -> str:
-        from fl_tensor.arrays import display
-
-        return display.describe(self)
-
 
 Tensor._raw = vars(Tensor)["_adapter"]
 Tensor._operand_class = Tensor

@@ -169,6 +169,26 @@ class ArrayValue(ForeignMethods):
             raise DTypeError(f"[{kind}] x is {self.dtype}: take ft.real(x) or abs(x)")
         return self.item()
 
+    def __repr__(self) -> str:
+        from fl_tensor.arrays import display
+
+        return display.described(self._tensor(), type(self).__name__, self._more_to_show())
+
+    def __str__(self) -> str:
+        """The values alone, by NumPy's rules and ``ft.set_printoptions``."""
+        from fl_tensor.arrays import display
+
+        return display.plain(self._tensor())
+
+    def _repr_html_(self) -> str:
+        from fl_tensor.arrays import display
+
+        return display.html(self._tensor(), type(self).__name__, self._more_to_show())
+
+    def _more_to_show(self) -> str:
+        """What a subclass has to say in the printed forms beside its values."""
+        return ""
+
     def __format__(self, spec: str) -> str:
         """``f"{loss:.3f}"``: the number of an array without axes in that format."""
         if not spec:

@@ -359,7 +359,7 @@ def _common(
         if lead.dtype.kind == "b" and not isinstance(scalars[0], bool):
             common = dtypes.of_number(type(scalars[0]))
     if role in "FS" and common.kind not in "fc":  # before the scalars, which need to fit it alone
-        common = dtypes.DEFAULT_FLOAT
+        common = dtypes.default_float()
     for value in scalars:
         common = dtypes.result_for_scalar(common, value, op)
     if common.kind == "c" and role in "QRS":

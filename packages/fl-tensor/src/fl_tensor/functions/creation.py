@@ -44,10 +44,10 @@ def asarray(
     else is copied. With ``copy=False`` the tensor borrows the memory of ``obj``, and the caller
     promises that nobody writes to it from now on.
 
-    dtype defaults to the source's, NumPy's scalars included; Python ints give int64, floats
-    float32, bools bool. As a dtype Python's ``float`` is float64. Raises ShapeError for ragged
-    sequences, DTypeError for elements that are no numbers, ArgumentError where ``copy=False``
-    cannot be.
+    dtype defaults to the source's, NumPy's scalars included; Python ints give int64, floats the
+    default floating dtype (float32, see ``set_default_dtype``), bools bool. As a dtype Python's
+    ``float`` is float64. Raises ShapeError for ragged sequences, DTypeError for elements that are
+    no numbers, ArgumentError where ``copy=False`` cannot be.
     """
     wanted = None if dtype is None else dtypes.dtype(dtype)
     if isinstance(obj, Array):
@@ -227,8 +227,8 @@ def zeros(
     device: DeviceLike = None,
     backend: registry.BackendLike | None = None,
 ) -> Tensor:
-    """All elements 0; float32 unless ``dtype`` is given."""
-    dtype = dtypes.DEFAULT_FLOAT if dtype is None else dtype
+    """All elements 0; of the default floating dtype unless ``dtype`` is given."""
+    dtype = dtypes.default_float() if dtype is None else dtype
     return _filled("zeros", shape, 0, dtype, device, backend)
 
 
@@ -239,7 +239,7 @@ def empty(
     backend: registry.BackendLike | None = None,
 ) -> Tensor:
     """As ``zeros``: a value is a value, there are none that nobody wrote."""
-    dtype = dtypes.DEFAULT_FLOAT if dtype is None else dtype
+    dtype = dtypes.default_float() if dtype is None else dtype
     return _filled("empty", shape, 0, dtype, device, backend)
 
 
@@ -249,8 +249,8 @@ def ones(
     device: DeviceLike = None,
     backend: registry.BackendLike | None = None,
 ) -> Tensor:
-    """All elements 1; float32 unless ``dtype`` is given."""
-    dtype = dtypes.DEFAULT_FLOAT if dtype is None else dtype
+    """All elements 1; of the default floating dtype unless ``dtype`` is given."""
+    dtype = dtypes.default_float() if dtype is None else dtype
     return _filled("ones", shape, 1, dtype, device, backend)
 
 
@@ -294,7 +294,7 @@ def arange(
     backend, place = place_for(device, backend)
     start, stop, step = [n if type(n) is int else _bound(n) for n in (start, stop, step)]
     floating = float in (type(start), type(stop), type(step))
-    usual = dtypes.DEFAULT_FLOAT if floating else dtypes.DEFAULT_INT
+    usual = dtypes.default_float() if floating else dtypes.DEFAULT_INT
     kind = usual if dtype is None else dtypes.dtype(dtype)
     count = math.ceil((stop - start) / step)
     if kind.is_integer and count > 0:

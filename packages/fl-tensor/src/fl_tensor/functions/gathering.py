@@ -121,9 +121,9 @@ def _broadcast_except(op: str, axis: int, x: Any, y: Any) -> tuple[Any, Any]:
     return x, y
 
 
-def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.DEFAULT_FLOAT) -> Any:
-    """Class numbers (...) as rows (..., classes) with a single 1. Raises IndexingError for one
-    outside [0, classes)."""
+def one_hot(x: ArrayLike, classes: int, dtype: DType | str | None = None) -> Any:
+    """Class numbers (...) as rows (..., classes) with a single 1, of the default floating dtype
+    unless ``dtype`` is given. Raises IndexingError for one outside [0, classes)."""
     x = operand("one_hot", "A", x)
     classes = arguments.int_of("one_hot", classes, "classes")
     if x.dtype.is_integer and x.size and x._backend.has_values and classes >= 0:
@@ -132,7 +132,8 @@ def one_hot(x: ArrayLike, classes: int, dtype: DType | str = dtypes.DEFAULT_FLOA
             raise IndexingError(
                 f"[one_hot] class {low if low < 0 else high} is outside the {classes} classes"
             )
-    return run("one_hot", x, x._raw, classes, dtypes.dtype(dtype))
+    kind = dtypes.default_float() if dtype is None else dtypes.dtype(dtype)
+    return run("one_hot", x, x._raw, classes, kind)
 
 
 def embedding(weight: ArrayLike, indices: ArrayLike) -> Any:

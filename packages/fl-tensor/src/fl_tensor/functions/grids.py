@@ -40,8 +40,8 @@ def linspace(
     backend: BackendLike | None = None,
 ) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included with ``endpoint``).
-    float32 unless ``dtype`` is given, complex64 if either is complex; rounded down for an integer
-    dtype."""
+    The default floating dtype unless ``dtype`` is given, the complex one beside it if either is
+    complex; rounded down for an integer dtype."""
     kind = complex if isinstance(start, complex) or isinstance(stop, complex) else float
     target = dtypes.of_number(kind) if dtype is None else dtypes.dtype(dtype)
     if kind is float and _is_long(num, backend):
@@ -90,7 +90,7 @@ def logspace(
     base = float_of("logspace", base, "base")
     exponents = _spaced("logspace", start, stop, num, endpoint)
     values = [_power("logspace", base, e) for e in exponents]
-    return asarray(values, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device, backend)
+    return asarray(values, dtypes.default_float() if dtype is None else dtype, device, backend)
 
 
 def geomspace(
@@ -113,7 +113,7 @@ def geomspace(
         values[0] = start
     if endpoint and len(values) > 1:
         values[-1] = stop
-    return asarray(values, dtypes.DEFAULT_FLOAT if dtype is None else dtype, device, backend)
+    return asarray(values, dtypes.default_float() if dtype is None else dtype, device, backend)
 
 
 def _spaced(op: str, start: Any, stop: Any, num: int, endpoint: bool) -> list[Any]:
@@ -152,7 +152,7 @@ def eye(
     k = max(-rows, min(k, columns))  # the last diagonals that are outside
     row = arange(k, rows + k, device=device, backend=backend).reshape(rows, 1)
     return (row == arange(columns, device=device, backend=backend)).astype(
-        dtypes.DEFAULT_FLOAT if dtype is None else dtype
+        dtypes.default_float() if dtype is None else dtype
     )
 
 

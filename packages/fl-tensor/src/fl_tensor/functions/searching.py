@@ -185,6 +185,6 @@ def _edges(x: Any, bins: int, range: Sequence[float] | None) -> Any:
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
-    kind = x.dtype if x.dtype.is_floating else dtypes.DEFAULT_FLOAT
+    kind = x.dtype if x.dtype.is_floating else dtypes.default_float()
     numbers = [low + (high - low) * (i / bins) for i in builtins.range(bins)]
     return frontend.converted([*numbers, high], x, kind)

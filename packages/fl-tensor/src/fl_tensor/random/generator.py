@@ -230,7 +230,7 @@ class Generator:
         parameters: tuple[float, ...] = (),
     ) -> Tensor:
         backend, place = place_for(device, backend)
-        kind = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)
+        kind = dtypes.default_float() if dtype is None else dtypes.dtype(dtype)
         if kind not in words:
             raise DTypeError(f"[{op}] dtype {kind}: expected a floating dtype; draw one and cast")
         size = shape_of(op, shape)

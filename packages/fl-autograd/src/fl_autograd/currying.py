@@ -1,0 +1,40 @@
+"""Transforms of a function alone: what they give is a function of the same arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fl_autograd.errors import GradError
+from fl_tensor.arguments import function_of, ints_of
+
+Transform = Callable[[Callable[..., Any], list[Any]], Any]
+
+
+def of_arguments(
+    name: str, function: Callable[..., Any], argnums: int | Sequence[int], transform: Transform
+) -> Callable[..., Any]:
+    """``f(*args, **kwargs) -> transform(g, points)``: ``g`` is ``function`` of the arguments that
+    ``argnums`` numbers, the others fixed, and ``points`` are their values.
+
+    Raises DTypeError for what is no function, GradError where a numbered argument was not given.
+    """
+    function_of(name, function)
+    numbers = ints_of(name, argnums, "argnums")
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        for i in numbers:
+            if not 0 <= i < len(args):
+                raise GradError(f"[{name}] argument {i} of {len(args)} does not exist")
+
+        def of_points(*points: Any) -> Any:
+            given = list(args)
+            for i, x in zip(numbers, points):
+                given[i] = x
+            return function(*given, **kwargs)
+
+        return transform(of_points, [args[i] for i in numbers])
+
+    return wrapped
