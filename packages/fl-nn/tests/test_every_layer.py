@@ -36,6 +36,8 @@ LAYERS = {
         lambda: nn.Pool2D(2, 2, 1, "avg", ceil_mode=True), (1, 2, 4, 3)
     ),
     "Pool2D dilated": (lambda: nn.Pool2D(2, 1, ceil_mode=True, dilation=(2, 1)), (1, 2, 4, 4)),
+    "Upsample": (lambda: nn.Upsample(scale_factor=2), (1, 2, 3, 2)),
+    "Upsample bicubic": (lambda: nn.Upsample((5, 2), mode="bicubic", antialias=True), (1, 2, 3, 4)),
     "AdaptiveAvgPool2D": (lambda: nn.AdaptiveAvgPool2D((2, 1)), (1, 2, 5, 4)),
     "BatchNorm": (lambda: nn.BatchNorm(3), (4, 3)),
     "BatchNorm over axes": (lambda: nn.BatchNorm(6, (1, -1)), (4, 3, 2, 2)),

@@ -89,11 +89,13 @@ from fl_nn.layers import ThresholdReLU as ThresholdReLU
 from fl_nn.layers import Transform as Transform
 from fl_nn.layers import TransformerDecoderLayer as TransformerDecoderLayer
 from fl_nn.layers import TransformerEncoderLayer as TransformerEncoderLayer
+from fl_nn.layers import Upsample as Upsample
 from fl_nn.layers import View as View
 from fl_nn.layers import WeightNorm as WeightNorm
 from fl_nn.layers import attention as attention
 from fl_nn.layers import convert_sync_batchnorm as convert_sync_batchnorm
 from fl_nn.layers import derive_padding as derive_padding
+from fl_nn.layers import interpolate as interpolate
 from fl_nn.losses import BinaryCrossEntropy as BinaryCrossEntropy
 from fl_nn.losses import BinaryCrossEntropyWithLogits as BinaryCrossEntropyWithLogits
 from fl_nn.losses import CategoricalCrossEntropy as CategoricalCrossEntropy

@@ -34,6 +34,8 @@ from fl_nn.layers.conv import ConvTranspose3D as ConvTranspose3D
 from fl_nn.layers.dropout import Dropout as Dropout
 from fl_nn.layers.embedding import Embedding as Embedding
 from fl_nn.layers.four_axes import FourAxes as FourAxes
+from fl_nn.layers.interpolation import Upsample as Upsample
+from fl_nn.layers.interpolation import interpolate as interpolate
 from fl_nn.layers.linear import Linear as Linear
 from fl_nn.layers.norm import BatchNorm as BatchNorm
 from fl_nn.layers.norm import GroupNorm as GroupNorm
