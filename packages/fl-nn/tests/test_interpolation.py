@@ -24,9 +24,13 @@ def image(dtype: str = "float64") -> ft.Tensor:
         ({"scale_factor": 2}, [0, 0, 4, 4, 8, 8]),
         ({"size": 2}, [0, 4]),
         ({"size": 2, "mode": "nearest-exact"}, [0, 8]),
+        ({"size": 4, "mode": "nearest-exact"}, [0, 4, 4, 8]),
+        ({"size": 4}, [0, 0, 4, 8]),
         ({"scale_factor": 2, "mode": "linear"}, [0, 1, 3, 5, 7, 8]),
         ({"size": 5, "mode": "linear", "align_corners": True}, [0, 2, 4, 6, 8]),
         ({"size": 2, "mode": "area"}, [2, 6]),
+        ({"size": 2, "mode": "linear"}, [1, 7]),
+        ({"size": 6, "mode": "linear"}, [0, 1, 3, 5, 7, 8]),
         # 3 * 1.5 is rounded down to 4: positions by the factor, or by the sizes.
         ({"scale_factor": 1.5, "mode": "linear"}, [0, 2, 14 / 3, 22 / 3]),
         (

@@ -25,9 +25,10 @@ def resampling(draw: Draw, mode: str, longest: int = 9) -> Case:
         low = (1.0 + antialias) / min(sizes)
         factors = [low + draw.random() * (3.0 - low) for _ in sizes]
         alike = draw.choice([1.0, 2.0, max(low, 0.5)])
-        if mode.startswith("nearest"):
-            # Where a factor gives the same size or twice the size, without being 1 or 2, PyTorch's
-            # gradient and its result belong to different positions.
+        alike = 2.0 if antialias and alike not in (0.5, 1.0) else alike
+        if mode.startswith("nearest") or antialias:
+            # Where a factor gives the same size, or with "nearest" twice the size, without being
+            # 1 or 2, PyTorch's gradient and its result belong to different positions.
             factors = [int(f) if int(n * f) in (n, 2 * n) else f for n, f in zip(sizes, factors)]
         options["scale_factor"] = draw.choice([factors, [alike] * count, alike])
         options["recompute_scale_factor"] = draw.choice([None, False, True])

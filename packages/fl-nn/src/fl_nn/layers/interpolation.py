@@ -76,8 +76,8 @@ def interpolate(
     y = ft.cast(x, ft.float32) if x.dtype in HALF else x
     for place, (wanted, factor) in enumerate(zip(sizes, factors), 2):
         axis = Axis(x.shape[place], wanted, kernel, factor, bool(align_corners), antialias)
-        # With linear weights PyTorch keeps an axis whose size stays, whatever the factor.
-        if wanted != axis.size or (axis.scale != 1.0 and (antialias or kernel == "cubic")):
+        # As in PyTorch, an axis whose size stays is kept; only plain cubic weights move it.
+        if wanted != axis.size or (axis.scale != 1.0 and kernel == "cubic" and not antialias):
             y = _resampled(y, axis, place)
     return ft.cast(y, x.dtype) if x.dtype in HALF else y
 

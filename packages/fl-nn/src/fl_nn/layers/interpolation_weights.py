@@ -87,8 +87,6 @@ def _row(axis: Axis, i: int) -> tuple[int, list[float]]:
     if axis.antialias:
         return _antialiased_row(axis, i)
     place = i * axis.scale if axis.align_corners else (i + 0.5) * axis.scale - 0.5
-    if axis.kernel == "linear":
-        place = max(place, 0.0)
     start = min(math.floor(place), axis.size - 1)
     t = min(max(place - start, 0.0), 1.0)
     if axis.kernel == "linear":
