@@ -177,6 +177,11 @@ MADE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"module": lambda: nn.Linear(3, 3)},
         {"module": "module", "axis": "no_axis", "name": "string"},
     ),
+    (
+        "SpectralNorm",
+        {"module": lambda: nn.Linear(3, 3)},
+        {"module": "module", "axis": "no_axis", "name": "string", "iterations": "positive"},
+    ),
     ("Transform", {"function": lambda: ft.exp}, {"function": "callable"}),
     ("Parameter", {"value": x}, {"value": "required_array"}),
     ("SparseParameter", {"value": x}, {"value": "required_array"}),

@@ -81,6 +81,7 @@ from fl_nn.layers import SinusoidalPositionEmbedding as SinusoidalPositionEmbedd
 from fl_nn.layers import Softmax as Softmax
 from fl_nn.layers import Softplus as Softplus
 from fl_nn.layers import SpecAugment as SpecAugment
+from fl_nn.layers import SpectralNorm as SpectralNorm
 from fl_nn.layers import Swish as Swish
 from fl_nn.layers import SyncBatchNorm as SyncBatchNorm
 from fl_nn.layers import Tanh as Tanh

@@ -63,6 +63,7 @@ from fl_nn.layers.shape import Padding as Padding
 from fl_nn.layers.shape import Reorder as Reorder
 from fl_nn.layers.shape import Transform as Transform
 from fl_nn.layers.shape import View as View
+from fl_nn.layers.spectral_norm import SpectralNorm as SpectralNorm
 from fl_nn.layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from fl_nn.layers.sync_batch_norm import convert_sync_batchnorm as convert_sync_batchnorm
 from fl_nn.layers.tds import TDSBlock as TDSBlock
