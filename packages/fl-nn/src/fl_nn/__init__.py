@@ -132,6 +132,7 @@ from fl_nn.migrations import migration as migration
 from fl_nn.module import Module as Module
 from fl_nn.optim import EMA as EMA
 from fl_nn.optim import LAMB as LAMB
+from fl_nn.optim import LBFGS as LBFGS
 from fl_nn.optim import NAG as NAG
 from fl_nn.optim import SGD as SGD
 from fl_nn.optim import Adadelta as Adadelta
