@@ -93,7 +93,7 @@ def test_max_eval_bounds_the_calls_and_the_lowest_point_is_kept(most):
         return loss
 
     counted = Counted(function, [-1.2, 1.0] * 5)
-    nn.LBFGS(counted.parameters, max_iter=100, max_eval=most).step(counted)
+    nn.LBFGS(counted.parameters, lr=1e4, max_iter=100, max_eval=most).step(counted)
     assert counted.calls == most
     assert rosenbrock(counted.parameters[0]).item() == min(losses)
 
