@@ -285,6 +285,11 @@ class Variable(InPlace, Array):
 
     # ---- Python ------------------------------------------------------------------------------
 
+    def __hash__(self) -> int:  # type: ignore[override]
+        """By identity: as keys of dicts and in sets two variables are one only if they are the same
+        object. Equality is elementwise; `in` of a list or tuple uses it."""
+        return object.__hash__(self)
+
     def __repr__(self) -> str:
         text = repr(self.tensor).removeprefix("Tensor(").removesuffix(")")
         need = ", requires_grad=True" if self.requires_grad else ""

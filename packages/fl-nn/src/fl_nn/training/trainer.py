@@ -24,8 +24,14 @@ from fl_nn.optim import EMA, DynamicLossScaler, Optimizer
 from fl_nn.schedules import LRScheduler, ReduceLROnPlateau
 from fl_nn.training import checkpointing
 from fl_nn.training.callback import Callback, states_of
-from fl_nn.training.checks import check_epochs, check_length, check_parts, check_settings
-from fl_nn.training.inference import fixed_epoch_dataset, inference, measure, results
+from fl_nn.training.checks import (
+    check_epochs,
+    check_length,
+    check_meters,
+    check_parts,
+    check_settings,
+)
+from fl_nn.training.inference import fixed_epoch_dataset, inference, measure, predicted, results
 from fl_nn.training.position import Position
 from fl_nn.training.report import report_of
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
@@ -102,6 +108,7 @@ class Trainer(Checked):
         self.model, self.optimizer, self.loss = model, optimizer, loss
         self.callbacks = list(callbacks)
         self.communicator = communicator or dist.local()
+        check_meters(meters or {})
         self.meters: dict[str, Meter] = {"loss": AverageValueMeter(), **(meters or {})}
         self.out = None if out is None else Path(out)
         self.checkpoint_every, self.accumulate = checkpoint_every, accumulate
@@ -216,9 +223,12 @@ class Trainer(Checked):
 
     def predict(self, batches: object) -> list[Any]:
         """What the model gives for each batch of inputs, tuples (input, ...) without a target:
-        averaged weights, precision and all as in `evaluate`."""
+        averaged weights, precision and all as in `evaluate`. Raises TrainingError for a batch of
+        several fields that the model does not take."""
         with inference(self.model, self.ema, self.casting()):
-            return [self.model(*batch) for batch in fixed_epoch_dataset(batches).iterate()]
+            return [
+                predicted(self.model, batch) for batch in fixed_epoch_dataset(batches).iterate()
+            ]
 
     def casting(self) -> AbstractContextManager[Any]:
         """The precision of model and loss, as a context."""
