@@ -15,7 +15,7 @@ import fl_dist as dist
 import fl_tensor as ft
 from fl_data import Dataset, as_dataset, restore_seeds
 from fl_nn import distributed
-from fl_nn.checkpoint import Stateful
+from fl_nn.checkpoint import Part
 from fl_nn.data_parallel import GradientAverage
 from fl_nn.errors import CheckpointError
 from fl_nn.meters import AverageValueMeter, Meter
@@ -68,7 +68,8 @@ class Trainer(Checked):
                        no step. A loss that is not finite then is such a batch, and no error
     reducer            sums gradients over ranks: `fl_dist.BucketReducer(communicator)` unless
                        another is given, say one that compresses them
-    parts              what else checkpoints keep, by name: all with a `state_dict`
+    parts              what else checkpoints keep, by name: modules, optimizers, all with a
+                       `state_dict`
     metadata           plain values to keep in checkpoints
 
     `epoch` epochs, `batch` batches of the present one (of `batches`) and `step` steps in all are
@@ -100,7 +101,7 @@ class Trainer(Checked):
         precision: ag.Policy | str | None = None,
         scaler: DynamicLossScaler | None = None,
         reducer: dist.Reducer | None = None,
-        parts: Mapping[str, Stateful] | None = None,
+        parts: Mapping[str, Part] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         check_parts(model, optimizer, loss)
@@ -115,7 +116,7 @@ class Trainer(Checked):
         self.schedule, self.ema, self.scaler = schedule, ema, scaler
         self.metadata = dict(metadata or {})
         own = {"schedule": schedule, "scaler": scaler, "ema": ema}
-        self.parts: dict[str, Stateful] = {**(parts or {}), **states_of(self.callbacks)}
+        self.parts: dict[str, Part] = {**(parts or {}), **states_of(self.callbacks)}
         self.parts |= {name: part for name, part in own.items() if part is not None}
         several = self.communicator.world_size > 1
         #: What averages gradients over ranks; None on one rank.
