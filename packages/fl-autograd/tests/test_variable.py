@@ -167,3 +167,13 @@ def test_assignment_without_recording_leaves_graphs_their_values(leaf: Any, clos
     y.backward()
     close(w.grad, [4.0, 6.0])
     close(held, [2.0, 3.0])
+
+
+@pytest.mark.defect("N29")
+def test_hashed_by_identity() -> None:
+    x, y = ag.Variable([1.0, 2.0]), ag.Variable([1.0, 2.0])
+    counts = {x: 1}
+    counts[y] = 2
+    assert counts[x] == 1 and len({x, y, x}) == 2
+    x.tensor = ft.asarray([3.0, 4.0])
+    assert x in counts and ag.Variable(x) not in counts

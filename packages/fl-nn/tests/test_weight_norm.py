@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 
 import fl_nn as nn
 import fl_tensor as ft
+from fl_nn.files.shards import save_tensors
+
+NAMES = ["bias", "parametrizations.weight.original0", "parametrizations.weight.original1"]
 
 
 @pytest.mark.defect("V15")
@@ -38,7 +42,7 @@ def test_its_module_is_not_changed_while_it_computes():
     inner.register_forward_hook(lambda module, inputs, output: seen.append(inner.weight))
     norm(ft.ones((2, 3)))
     assert seen == [None]
-    assert sorted(norm.state_dict()) == ["module.bias", "weight_g", "weight_v"]
+    assert sorted(norm.state_dict()) == NAMES
 
 
 def test_running_statistics_of_its_module_are_kept():
@@ -51,3 +55,62 @@ def test_running_statistics_of_its_module_are_kept():
     assert inner.num_batches_tracked.item() == 2
     norm.eval()
     np.testing.assert_allclose(norm(x).numpy(), plain.eval()(x).numpy(), rtol=1e-6)
+
+
+# ---- names in files ------------------------------------------------------------------------------
+
+
+class Network(nn.Module):
+    def __init__(self):
+        self.layers = [
+            nn.WeightNorm(nn.Linear(3, 4)),
+            nn.WeightNorm(nn.LSTM(4, 2), 0, "weight_hh_l0"),
+        ]
+
+    def forward(self, x):
+        return self.layers[1](self.layers[0](x))[0]
+
+
+def save_as_version_1(path, model):
+    """A file as it was before names were PyTorch's: names of attributes, and version 1."""
+    old = {}
+    for number, norm in enumerate(model.layers):
+        for name, parameter in norm.module.named_parameters():
+            old[f"layers.{number}.module.{name}"] = parameter.tensor
+        for name in ("weight_g", "weight_v"):
+            old[f"layers.{number}.{name}"] = getattr(norm, name).tensor
+    versions = {"Network": 1, "WeightNorm": 1, "Linear": 1, "LSTM": 1}
+    notes = {"versions": json.dumps(versions), "shared": "{}", "format": "pt"}
+    save_tensors(path, old, notes)
+
+
+@pytest.mark.defect("N28")
+def test_names_are_those_of_pytorch():
+    names = list(Network().state_dict())
+    assert sorted(n.removeprefix("layers.0.") for n in names if n.startswith("layers.0.")) == NAMES
+    assert sorted(n.removeprefix("layers.1.") for n in names if n.startswith("layers.1.")) == [
+        "bias_hh_l0",
+        "bias_ih_l0",
+        "parametrizations.weight_hh_l0.original0",
+        "parametrizations.weight_hh_l0.original1",
+        "weight_ih_l0",
+    ]
+    assert names == [name for name, _ in Network().named_parameters()]
+    assert [name for name, _ in Network().named_modules()][1:3] == ["layers.0", "layers.0.module"]
+
+
+@pytest.mark.defect("N28")
+def test_files_with_the_names_of_version_1_load(tmp_path):
+    old, new = Network(), Network()
+    save_as_version_1(tmp_path / "old.safetensors", old)
+    nn.load_weights(tmp_path / "old.safetensors", new)
+    x = ft.randn((2, 5, 3), ft.Generator(0))
+    assert new(x).tolist() == old(x).tolist()
+
+
+@pytest.mark.defect("N28")
+def test_files_of_today_load_too(tmp_path):
+    first, second = Network(), Network()
+    nn.save_weights(tmp_path / "w.safetensors", first)
+    nn.load_weights(tmp_path / "w.safetensors", second)
+    assert nn.all_params_close(first, second, 0.0)

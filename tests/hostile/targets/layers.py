@@ -61,6 +61,11 @@ MADE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     *((f"Pool{n}D", {"window": 2}, {"window": "positive", "mode": "choice"}) for n in (1, 2, 3)),
     *((f"AdaptiveAvgPool{n}D", {"size": 2}, {"size": "count"}) for n in (1, 2, 3)),
+    (
+        "Upsample",
+        {"size": 3},
+        {"size": "positive", "mode": "choice", "antialias": "flag"},
+    ),
     ("BatchNorm", {"features": 3}, {"features": "positive", "axis": "no_axis", "eps": "rate"}),
     ("SyncBatchNorm", {"features": 3}, {"features": "positive", "axis": "no_axis", "eps": "rate"}),
     ("LayerNorm", {"shape": 3}, {"shape": "positive", "eps": "rate", "affine": "flag"}),
@@ -171,6 +176,11 @@ MADE: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "WeightNorm",
         {"module": lambda: nn.Linear(3, 3)},
         {"module": "module", "axis": "no_axis", "name": "string"},
+    ),
+    (
+        "SpectralNorm",
+        {"module": lambda: nn.Linear(3, 3)},
+        {"module": "module", "axis": "no_axis", "name": "string", "iterations": "positive"},
     ),
     ("Transform", {"function": lambda: ft.exp}, {"function": "callable"}),
     ("Parameter", {"value": x}, {"value": "required_array"}),

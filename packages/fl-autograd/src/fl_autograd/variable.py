@@ -288,6 +288,12 @@ class Variable(InPlace, Array):
     def _more_to_show(self) -> str:
         return "requires_grad=True" if self.requires_grad else ""
 
+    def __hash__(self) -> int:  # type: ignore[override]
+        """By identity: as keys of dicts and in sets two variables are one only if they are the same
+        object. Equality is elementwise; `in` of a list or tuple uses it."""
+        return object.__hash__(self)
+
+
     def _copy(self) -> Self:
         # The copy of a leaf is another leaf; that of a result has the same history.
         made = object.__new__(type(self))

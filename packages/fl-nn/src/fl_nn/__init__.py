@@ -84,6 +84,7 @@ from fl_nn.layers import SinusoidalPositionEmbedding as SinusoidalPositionEmbedd
 from fl_nn.layers import Softmax as Softmax
 from fl_nn.layers import Softplus as Softplus
 from fl_nn.layers import SpecAugment as SpecAugment
+from fl_nn.layers import SpectralNorm as SpectralNorm
 from fl_nn.layers import Swish as Swish
 from fl_nn.layers import SyncBatchNorm as SyncBatchNorm
 from fl_nn.layers import Tanh as Tanh
@@ -92,11 +93,13 @@ from fl_nn.layers import ThresholdReLU as ThresholdReLU
 from fl_nn.layers import Transform as Transform
 from fl_nn.layers import TransformerDecoderLayer as TransformerDecoderLayer
 from fl_nn.layers import TransformerEncoderLayer as TransformerEncoderLayer
+from fl_nn.layers import Upsample as Upsample
 from fl_nn.layers import View as View
 from fl_nn.layers import WeightNorm as WeightNorm
 from fl_nn.layers import attention as attention
 from fl_nn.layers import convert_sync_batchnorm as convert_sync_batchnorm
 from fl_nn.layers import derive_padding as derive_padding
+from fl_nn.layers import interpolate as interpolate
 from fl_nn.losses import BinaryCrossEntropy as BinaryCrossEntropy
 from fl_nn.losses import BinaryCrossEntropyWithLogits as BinaryCrossEntropyWithLogits
 from fl_nn.losses import CategoricalCrossEntropy as CategoricalCrossEntropy
@@ -132,6 +135,7 @@ from fl_nn.migrations import migration as migration
 from fl_nn.module import Module as Module
 from fl_nn.optim import EMA as EMA
 from fl_nn.optim import LAMB as LAMB
+from fl_nn.optim import LBFGS as LBFGS
 from fl_nn.optim import NAG as NAG
 from fl_nn.optim import SGD as SGD
 from fl_nn.optim import Adadelta as Adadelta

@@ -4,18 +4,20 @@ A checkpoint is one safetensors file, or shards with an index. It holds the tens
 optimizer, and a JSON state: settings of the optimizer, random generators, position, and user data.
 It is written atomically, with a checksum, a schema version, and the versions of all module classes.
 
-Other objects with a state, such as schedules and averages, go as `parts`. Their `state_dict` holds
-plain values, and a dict of tensors under "tensors" (`Stateful`).
+Other objects with a state, such as schedules, averages, further models and optimizers, go as
+`parts`. The `state_dict` of those that are no modules holds plain values, and a dict of tensors
+under "tensors" (`Stateful`).
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 import fl_tensor as ft
 from fl_nn.errors import CheckpointError, StateDictError
@@ -23,23 +25,29 @@ from fl_nn.files.lazy import Loadable
 from fl_nn.files.shards import open_tensors, save_tensors
 from fl_nn.migrations import migrate_state
 from fl_nn.module import Module
+from fl_nn.module_part import ModulePart
 from fl_nn.optim import Optimizer
 from fl_nn.state_dict import deduplicated
 from fl_nn.weights import CHECKPOINT, MODEL, FileMetadata
 from fl_tensor.annotations import checked
 
 SCHEMA = 3
+F = TypeVar("F", bound=Callable[..., None])
 OPTIMIZER, _PARTS = "optimizer.", "parts."
 
 
 class Stateful(Protocol):
-    """What can be a part of a checkpoint."""
+    """What can be a part of a checkpoint, beside modules."""
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values, as JSON has them, and under "tensors", if at all, a dict of tensors."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state; StateDictError, without any change, when it does not fit."""
+
+
+#: A part of a checkpoint.
+Part = Stateful | Module
 
 
 @dataclass
@@ -69,19 +77,25 @@ class Checkpoint:
         model: Module,
         optimizer: Optimizer | None = None,
         rank: int = 0,
-        parts: Mapping[str, Stateful] | None = None,
+        parts: Mapping[str, Part] | None = None,
     ) -> None:
         """Put everything back: weights and buffers, the optimizer, this rank's generators, and
         the `parts` named.
 
         Raises CheckpointError, and changes nothing, when something does not fit. After a migration
-        of the model (`nn.migration`) tensors of the optimizer and of parts do not.
+        of a model (`nn.migration`) tensors of optimizers and other parts do not.
         """
         generators = self._generators(model, rank)
         ties = self.notes.ties(self._where, model)
         weights, migrations = self._migrated(model)
+        stateful = _stateful(parts)
         keepers = {"optimizer": self.optimizer if optimizer is not None else None}
-        keepers |= {name: self.parts.get(name) for name in parts or {}}
+        for name, part in stateful.items():
+            state = self.parts.get(name)
+            if not isinstance(part, ModulePart):
+                keepers[name] = state
+            elif state is not None:
+                migrations += self._migrations(part, state)
         bound = [name for name, state in keepers.items() if state and state.get("tensors")]
         if migrations and bound:
             raise CheckpointError(
@@ -91,7 +105,7 @@ class Checkpoint:
         wanted: list[tuple[Any, Any, str]] = [(model, weights, "model")]
         if optimizer is not None:
             wanted.append((optimizer, self.optimizer, "optimizer"))
-        wanted += [(part, self.parts.get(name), name) for name, part in (parts or {}).items()]
+        wanted += [(part, self.parts.get(name), name) for name, part in stateful.items()]
         done: list[tuple[Any, Any]] = []
         try:
             for target, state, name in wanted:
@@ -124,6 +138,12 @@ class Checkpoint:
     def _migrated(self, model: Module) -> tuple[dict[str, Loadable], list[str]]:
         return migrate_state(self._where, model, self.model, self.notes.versions)
 
+    def _migrations(self, part: ModulePart, state: Mapping[str, Any]) -> list[str]:
+        try:
+            return part.migrated(state)[1]
+        except CheckpointError as error:
+            raise CheckpointError(f"{self._where}: {error}") from error
+
     def _generators(self, model: Module, rank: int) -> list[tuple[ft.Generator, dict[str, int]]]:
         if not 0 <= rank < len(self.generators):
             raise CheckpointError(
@@ -154,6 +174,24 @@ def generators_of(model: Module) -> dict[str, ft.Generator]:
     return {"": ft.default_generator(), **dict(model.named_generators())}
 
 
+def _one_of_each(save: F) -> F:
+    """Decorates `save_checkpoint`: several models or optimizers are told where to go."""
+
+    @functools.wraps(save)
+    def call(path: Any, *given: Any, **options: Any) -> None:
+        for value in (*given, options.get("model"), options.get("optimizer")):
+            if isinstance(value, (list, tuple, Mapping)):
+                raise CheckpointError(
+                    f"{path}: a {type(value).__name__} of {len(value)} was given in the place of "
+                    "one model or optimizer: save_checkpoint(path, model, optimizer, "
+                    'parts={"critic": critic, "critic_optimizer": optimizer_of_critic})'
+                )
+        save(path, *given, **options)
+
+    return cast(F, call)
+
+
+@_one_of_each
 @checked
 def save_checkpoint(
     path: str | os.PathLike[str],
@@ -163,14 +201,15 @@ def save_checkpoint(
     position: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
     generators: Sequence[Mapping[str, Mapping[str, int]]] | None = None,
-    parts: Mapping[str, Stateful] | None = None,
+    parts: Mapping[str, Part] | None = None,
     shard_size: int | None = None,
 ) -> None:
     """Write a checkpoint; the previous file at `path` stays whole until the new one is complete.
 
     `position` and `metadata` are what JSON can carry. `generators` has one entry per rank
     (`generator_states(model)` of each), and defaults to those of this process. `parts` are kept by
-    name: schedules, averages, objects of your own. `shard_size` as in `save_weights`.
+    name: schedules, averages, further models and optimizers, objects of your own. `shard_size` as
+    in `save_weights`.
     """
     weights, shared = deduplicated(model)
     tensors = {MODEL + name: tensor for name, tensor in weights.items()}
@@ -185,13 +224,20 @@ def save_checkpoint(
         raise CheckpointError(f"{path}: names of parts have no dots: {', '.join(parts or {})}")
     state = {
         "optimizer": None if optimizer is None else plain(optimizer, OPTIMIZER),
-        "parts": {name: plain(part, f"{_PARTS}{name}.") for name, part in (parts or {}).items()},
+        "parts": {name: plain(part, f"{_PARTS}{name}.") for name, part in _stateful(parts).items()},
         "generators": [generator_states(model)] if generators is None else list(generators),
         "position": dict(position or {}),
         "metadata": dict(metadata or {}),
     }
     notes = FileMetadata.of(model, shared).metadata() | checkpoint_metadata(path, state)
     save_tensors(path, tensors, notes, shard_size)
+
+
+def _stateful(parts: Mapping[str, Part] | None) -> dict[str, Stateful]:
+    return {
+        name: ModulePart(name, part) if isinstance(part, Module) else part
+        for name, part in (parts or {}).items()
+    }
 
 
 def checkpoint_metadata(path: Any, state: Mapping[str, Any]) -> dict[str, str]:

@@ -18,6 +18,7 @@ version 1. Subclasses inherit version and migrations, and go on counting from th
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -25,9 +26,10 @@ import fl_tensor as ft
 from fl_nn.errors import CheckpointError, ModuleError
 from fl_nn.files.lazy import Loadable, load_tensor
 from fl_nn.module import Module
-from fl_nn.tree import ModuleTree, join, walk
+from fl_nn.tree import ModuleTree, walk
 
-Migration = Callable[[dict[str, ft.Tensor]], None]
+#: `function(state)` or `function(state, module)`.
+Migration = Callable[..., None]
 M = TypeVar("M", bound=Migration)
 _REGISTERED = "_migrations"
 
@@ -36,8 +38,9 @@ def migration(cls: type[Module], since: int) -> Callable[[M], M]:
     """Decorate `function(state)`: it changes, in place, the state that version `since` of `cls` had
     into that of version `since + 1`.
 
-    `state` is what is below one module of this class, tensors by name. Raises ModuleError for a
-    version that `cls` has not left behind, or a second migration from it.
+    `state` is what is below one module of this class, tensors by name. A function of two
+    parameters is also given that module, for its settings. Raises ModuleError for a version that
+    `cls` has not left behind, or a second migration from it.
     """
 
     if not 1 <= since < cls.version:
@@ -92,20 +95,21 @@ def migrate_state(
             )
         if found == version:
             continue
-        start = join(prefix, "")
+        start = f"{prefix}." if prefix else ""
         own = {
             k[len(start) :]: load_tensor(state.pop(k)) for k in list(state) if k.startswith(start)
         }
         for since in range(found, version):
-            _migrate(where, prefix, type(module), since, own)
+            _migrate(where, prefix, module, since, own)
         state.update({start + key: value for key, value in own.items()})
         done.append(f"{prefix or 'the model'} from version {found} to {version} of {name}")
     return state, done
 
 
 def _migrate(
-    where: Any, prefix: str, cls: type[ModuleTree], since: int, state: dict[str, ft.Tensor]
+    where: Any, prefix: str, module: ModuleTree, since: int, state: dict[str, ft.Tensor]
 ) -> None:
+    cls = type(module)
     function = next(
         (vars(base)[_REGISTERED][since] for base in cls.__mro__ if _has(base, since)), None
     )
@@ -116,7 +120,7 @@ def _migrate(
             f"@nn.migration({cls.__name__}, {since})"
         )
     try:
-        function(state)
+        function(*(state, module)[: len(inspect.signature(function).parameters)])
         for key, value in state.items():
             if not isinstance(value, ft.Tensor):
                 raise TypeError(f"{key} became a {type(value).__name__}, not a tensor")

@@ -18,7 +18,7 @@ from fl_nn.forward import Forward
 from fl_nn.parameter import Parameter
 from fl_nn.settings import FLAG
 from fl_nn.tree import state_entries
-from fl_nn.values import snapshot
+from fl_nn.values import snapshot, tensor_of
 from fl_tensor import dtypes
 from fl_tensor.annotations import Checked
 
@@ -39,7 +39,10 @@ class Module(Forward, Configurable, Checked):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """An attribute that holds a Parameter takes another Parameter or None. Raises
-        ParameterError for anything else, which would be neither trained nor saved."""
+        ParameterError for anything else, which would be neither trained nor saved.
+
+        A buffer takes an array or None (ModuleError). Of a Variable or Parameter it takes the
+        value, without history."""
         if (
             isinstance(self.__dict__.get(name), Parameter)
             and value is not None
@@ -50,12 +53,20 @@ class Module(Forward, Configurable, Checked):
                 f"{type(value).__name__}: write `layer.{name}.tensor = x` for another value, "
                 f"`layer.{name} = nn.Parameter(x)` for another parameter"
             )
+        if name in self._buffers and value is not None:
+            if not isinstance(value, ft.Array):
+                raise ModuleError(
+                    f"[{type(self).__name__}] {name} is a buffer and cannot become a "
+                    f"{type(value).__name__}: give ft.asarray(x), or None"
+                )
+            value = tensor_of(value)
         super().__setattr__(name, value)
 
-    def register_buffer(self, name: str, value: ft.Tensor | None, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, value: ft.Array | None, persistent: bool = True) -> None:
         """Keep a tensor that is state but not learned as attribute `name`: it moves with `to` and,
-        when persistent, is part of `state_dict`. Later plain assignments keep it a buffer. Raises
-        ModuleError for a name that cannot be one, and for what is no tensor."""
+        when persistent, is part of `state_dict`. Later plain assignments keep it a buffer. Of a
+        Variable it takes the value, without history. Raises ModuleError for a name that cannot be
+        one, and for what is no array."""
         if not isinstance(name, str) or not name.isidentifier():
             raise ModuleError(f"[register_buffer] name {name!r}: give the name of an attribute")
         if value is not None and not isinstance(value, ft.Array):

@@ -17,6 +17,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_nn.forward import Forward
 from fl_nn.values import arange_like
+from fl_tensor.arguments import int_of
 
 Lengths = Sequence[float] | ft.Array
 
@@ -47,7 +48,7 @@ def padding_mask(
 def valid_steps(layer: str, lengths: Lengths, batch: int, steps: int) -> list[int]:
     """How many of `steps` are each sequence's own. Raises ShapeError for lengths that do not
     fit."""
-    given = lengths.tolist() if isinstance(lengths, ft.Array) else list(lengths)
+    given = one_axis(layer, lengths, batch)
     if len(given) != batch:
         raise ft.ShapeError(
             f"[{layer}] {len(given)} lengths for a batch of {batch}: give one for each sequence"
@@ -57,3 +58,20 @@ def valid_steps(layer: str, lengths: Lengths, batch: int, steps: int) -> list[in
     # In fractions: 0.3 / 0.3 * 10 steps are 10, and not 11.
     longest = Fraction(max(given, default=1))
     return [math.ceil(Fraction(n) * steps / longest) for n in given]
+
+
+def whole_lengths(layer: str, lengths: Sequence[int] | ft.Array, batch: int) -> list[int]:
+    """Lengths as ints. Raises ShapeError for an array of several axes, DTypeError for what are no
+    ints."""
+    return [int_of(layer, n, "lengths hold") for n in one_axis(layer, lengths, batch)]
+
+
+def one_axis(layer: str, lengths: Lengths, batch: int) -> list[Any]:
+    """Lengths as a list. Raises ShapeError for an array of several axes, or of none."""
+    shape = getattr(lengths, "shape", None)
+    if shape is not None and len(shape) != 1:
+        raise ft.ShapeError(
+            f"[{layer}] lengths {tuple(shape)}: give one number for each sequence of the batch, "
+            f"of shape ({batch},)"
+        )
+    return lengths.tolist() if isinstance(lengths, ft.Array) else list(lengths)

@@ -24,6 +24,11 @@ class ModuleTree:
     #: Names of attributes that are buffers, and whether state dicts have them.
     _buffers: Mapping[str, bool] = {}
 
+    def state_name(self, attribute: str) -> str:
+        """What the parameter, buffer or module of an attribute is called in `state_dict`. A module
+        under the name "" has its state under the names of this one."""
+        return attribute
+
     def named_children(self) -> Iterator[tuple[str, ModuleTree]]:
         """Modules directly below this one."""
         return children(self)
@@ -31,7 +36,7 @@ class ModuleTree:
     def named_modules(self) -> Iterator[tuple[str, ModuleTree]]:
         """This module under the name "", then all below it, each object once."""
         seen: set[int] = set()
-        for name, module in walk(self):
+        for name, module in walk(self, by_attribute=True):
             if id(module) not in seen:
                 seen.add(id(module))
                 yield name, module
@@ -39,11 +44,11 @@ class ModuleTree:
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
         """All parameters below, each object once: shared ones under their first name."""
         seen: set[int] = set()
-        for prefix, module in self.named_modules():
+        for prefix, module in walk(self):
             for name, parameter in members(module):
                 if isinstance(parameter, Parameter) and id(parameter) not in seen:
                     seen.add(id(parameter))
-                    yield join(prefix, name), parameter
+                    yield join(prefix, module.state_name(name)), parameter
 
     def parameters(self) -> Iterator[Parameter]:
         """All parameters below, each once."""
@@ -51,11 +56,14 @@ class ModuleTree:
 
     def named_buffers(self) -> Iterator[tuple[str, ft.Tensor]]:
         """All buffers below, persistent or not."""
-        for prefix, module in self.named_modules():
-            for name in module._buffers:
-                value = getattr(module, name)
-                if value is not None:
-                    yield join(prefix, name), value
+        seen: set[int] = set()
+        for prefix, module in walk(self):
+            if id(module) not in seen:
+                seen.add(id(module))
+                for name in module._buffers:
+                    value = getattr(module, name)
+                    if value is not None:
+                        yield join(prefix, module.state_name(name)), value
 
     def named_generators(self) -> Iterator[tuple[str, ft.Generator]]:
         """All random generators that modules below hold as attributes, each once."""
@@ -107,21 +115,23 @@ def own_state_entries(
     """Those of `module` itself."""
     for name, value in members(module):
         if isinstance(value, Parameter):
-            yield StateEntry(join(prefix, name), value, "tensor")
+            yield StateEntry(join(prefix, module.state_name(name)), value, "tensor")
     for name, kept in module._buffers.items():
         if getattr(module, name) is not None and (kept or not persistent):
-            yield StateEntry(join(prefix, name), module, name)
+            yield StateEntry(join(prefix, module.state_name(name)), module, name)
 
 
 def walk(
-    module: ModuleTree, name: str = "", above: tuple[int, ...] = ()
+    module: ModuleTree, name: str = "", above: tuple[int, ...] = (), by_attribute: bool = False
 ) -> Iterator[tuple[str, ModuleTree]]:
-    """`module` and all below it by name, parents first; what two names share comes under both."""
+    """`module` and all below it, parents first, with the names under which they have their state,
+    or `by_attribute`; what two names share comes under both."""
     if id(module) in above:
         raise ModuleError(f"module {name!r} contains itself; keep links upward out of attributes")
     yield name, module
     for child_name, child in children(module):
-        yield from walk(child, join(name, child_name), (*above, id(module)))
+        own = child_name if by_attribute else module.state_name(child_name)
+        yield from walk(child, join(name, own), (*above, id(module)), by_attribute)
 
 
 def children(module: ModuleTree) -> Iterator[tuple[str, ModuleTree]]:
@@ -184,9 +194,9 @@ def parameter_slots(root: ModuleTree) -> Iterator[tuple[str, ParameterSlot]]:
 
     for prefix, module in walk(root):
         for name, value in vars(module).items():
-            yield from inside(join(prefix, name), module, name, value)
+            yield from inside(join(prefix, module.state_name(name)), module, name, value)
 
 
 def join(prefix: str, name: str) -> str:
-    """A name below another."""
-    return f"{prefix}.{name}" if prefix else name
+    """A name below another; either may be empty."""
+    return f"{prefix}.{name}" if prefix and name else prefix or name

@@ -67,8 +67,8 @@ def gru(draw: Draw) -> Case:
     return recurrent(draw, nn.GRU, torch.nn.GRU)
 
 
-@family
-def weight_norm(draw: Draw) -> Case:
+def layer_pair(draw: Draw) -> tuple[nn.Module, torch.nn.Module, ft.Tensor]:
+    """A layer with a weight, its twin, and an input."""
     inputs, outputs = draw.sizes(2, 1, 4)
     which = draw.randrange(3)
     if which == 0:
@@ -78,16 +78,36 @@ def weight_norm(draw: Draw) -> Case:
     else:
         mine = nn.ConvTranspose2D(inputs, outputs, 2)
         theirs = torch.nn.ConvTranspose2d(inputs, outputs, 2)
-    shape = (2, inputs) if which == 0 else (2, inputs, 3, 3)
+    return mine, theirs, draw.values((2, inputs) if which == 0 else (2, inputs, 3, 3))
+
+
+@family
+def weight_norm(draw: Draw) -> Case:
+    mine, theirs, x = layer_pair(draw)
     axis = draw.choice([0, 1, None])
-    names = {
-        "weight_g": "parametrizations.weight.original0",
-        "weight_v": "parametrizations.weight.original1",
-        "module.bias": "bias",
-    }
     twin = torch.nn.utils.parametrizations.weight_norm(theirs, dim=axis)
-    wrapped = nn.WeightNorm(mine, axis)
-    return Case(wrapped, twin, (draw.values(shape),), rename=names.__getitem__)
+    return Case(nn.WeightNorm(mine, axis), twin, (x,))
+
+
+@family
+def spectral_norm(draw: Draw) -> Case:
+    mine, theirs, x = layer_pair(draw)
+    axis, iterations, eps = draw.choice([None, 0, 1]), draw.size(1, 3), draw.choice([1e-12, 1e-3])
+    twin = torch.nn.utils.parametrizations.spectral_norm(
+        theirs, n_power_iterations=iterations, eps=eps, dim=axis
+    )
+    ours = nn.SpectralNorm(mine, axis, iterations=iterations, eps=eps)
+    return Case(ours, twin, (x,), rounds=2)
+
+
+@family
+def spectral_norm_of_a_bias(draw: Draw) -> Case:
+    inputs, outputs = draw.sizes(2, 1, 4)
+    twin = torch.nn.utils.parametrizations.spectral_norm(
+        torch.nn.Linear(inputs, outputs), name="bias"
+    )
+    ours = nn.SpectralNorm(nn.Linear(inputs, outputs), name="bias")
+    return Case(ours, twin, (draw.values((3, inputs)),))
 
 
 def mask_of(draw: Draw, shape: tuple[int, ...]) -> ft.Tensor:

@@ -34,6 +34,8 @@ from fl_nn.layers.conv import ConvTranspose3D as ConvTranspose3D
 from fl_nn.layers.dropout import Dropout as Dropout
 from fl_nn.layers.embedding import Embedding as Embedding
 from fl_nn.layers.four_axes import FourAxes as FourAxes
+from fl_nn.layers.interpolation import Upsample as Upsample
+from fl_nn.layers.interpolation import interpolate as interpolate
 from fl_nn.layers.linear import Linear as Linear
 from fl_nn.layers.norm import BatchNorm as BatchNorm
 from fl_nn.layers.norm import GroupNorm as GroupNorm
@@ -61,6 +63,7 @@ from fl_nn.layers.shape import Padding as Padding
 from fl_nn.layers.shape import Reorder as Reorder
 from fl_nn.layers.shape import Transform as Transform
 from fl_nn.layers.shape import View as View
+from fl_nn.layers.spectral_norm import SpectralNorm as SpectralNorm
 from fl_nn.layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from fl_nn.layers.sync_batch_norm import convert_sync_batchnorm as convert_sync_batchnorm
 from fl_nn.layers.tds import TDSBlock as TDSBlock

@@ -14,6 +14,7 @@ from fl_nn import init
 from fl_nn.errors import ModuleError
 from fl_nn.layers.dropout import Dropout, probability
 from fl_nn.module import Module
+from fl_nn.padding import whole_lengths
 from fl_nn.parameter import Parameter
 from fl_nn.values import arange_like
 
@@ -132,7 +133,7 @@ class _Recurrent(Module):
         return [tuple(part[i] for part in given) for i in range(count)]
 
     def _counts(self, x: ft.Array, lengths: Sequence[int] | ft.Array) -> list[int]:
-        counts = lengths.tolist() if isinstance(lengths, ft.Array) else [int(n) for n in lengths]
+        counts = whole_lengths(type(self).__name__, lengths, x.shape[1])
         if len(counts) != x.shape[1] or not all(0 < n <= x.shape[0] for n in counts):
             raise ft.ShapeError(
                 f"[{type(self).__name__}] lengths {counts}: expected {x.shape[1]} numbers from 1 "

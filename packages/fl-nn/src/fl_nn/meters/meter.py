@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from inspect import isfunction
 from typing import Any, TypeVar
 
 from fl_dist import Communicator, all_gather_object
+from fl_nn.errors import ModuleError
 from fl_tensor.annotations import Checked
 
 M = TypeVar("M", bound="Meter")
@@ -17,8 +19,15 @@ class Meter(Checked, ABC):
     """A figure over everything that was added since the last reset.
 
     The state is a dict of plain values: it goes into checkpoints, and `merge` adds the state of
-    another meter of the same kind and settings.
+    another meter of the same kind and settings. `value` is a property (ModuleError).
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if isfunction(vars(cls).get("value")):
+            raise ModuleError(
+                f"[{cls.__name__}] value is a method: write @property above `def value(self)`"
+            )
 
     def __init__(self) -> None:
         self.reset()

@@ -11,6 +11,7 @@ from fl_nn.optim.clipping import clip_grad_norm_ as clip_grad_norm_
 from fl_nn.optim.clipping import clip_grad_value_ as clip_grad_value_
 from fl_nn.optim.ema import EMA as EMA
 from fl_nn.optim.lamb import LAMB as LAMB
+from fl_nn.optim.lbfgs import LBFGS as LBFGS
 from fl_nn.optim.lion import Lion as Lion
 from fl_nn.optim.loss_scaling import DynamicLossScaler as DynamicLossScaler
 from fl_nn.optim.nag import NAG as NAG

@@ -21,6 +21,7 @@ from fl_nn.optim import state_checks as states
 from fl_nn.optim.precision import update_in_float32
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
+from fl_nn.tree import ModuleTree
 from fl_nn.values import defers, like
 from fl_tensor.annotations import Checked
 
@@ -67,7 +68,7 @@ class Optimizer(Checked, ABC):
         self.param_groups: list[Group] = []
         #: Per parameter, what it has of `slots` and `numbers`; "step" counts its updates.
         self.state: list[State] = []
-        for group in _groups(params):
+        for group in _groups(self._name, params):
             self.add_param_group(group)
         if not self.parameters:
             raise ModuleError(f"[{self._name}] no parameters to update; pass model.parameters()")
@@ -191,7 +192,7 @@ class Optimizer(Checked, ABC):
         params = [params] if isinstance(params, Parameter) else list(params)
         for parameter in params:
             if not isinstance(parameter, Parameter):
-                raise ModuleError(f"[{self._name}] {type(parameter).__name__} is not a Parameter")
+                raise ModuleError(f"[{self._name}] {_remedy(self._name, parameter)}")
             if parameter.dtype.kind == "c" and not self.takes_complex:
                 raise ModuleError(
                     f"[{self._name}] a parameter {parameter.shape} is {parameter.dtype}: train it "
@@ -303,7 +304,9 @@ class Optimizer(Checked, ABC):
         return f"{self._name}({'; '.join(parts)})"
 
 
-def _groups(params: Params) -> list[Mapping[str, Any]]:
+def _groups(name: str, params: Params) -> list[Mapping[str, Any]]:
+    if isinstance(params, (ModuleTree, ft.Array)):
+        raise ModuleError(f"[{name}] {_remedy(name, params)}")
     given: list[Any] = list(params)
     if any(isinstance(one, Mapping) for one in given):
         loose = [one for one in given if not isinstance(one, Mapping)]
@@ -311,3 +314,18 @@ def _groups(params: Params) -> list[Mapping[str, Any]]:
             raise ModuleError("groups and loose parameters are mixed; put these in a group, too")
         return given
     return [{"params": given}]
+
+
+def _remedy(name: str, given: object) -> str:
+    # What to give in place of an argument that is no list of parameters, or of its element.
+    kind = type(given).__name__
+    if isinstance(given, ModuleTree):
+        return f"params hold a module, {kind}: give model.parameters()"
+    if isinstance(given, Parameter):
+        return f"params are one {kind}: give a list, {name}([p], ...)"
+    if isinstance(given, ft.Array):
+        return (
+            f"params hold a {kind} {given.shape}, which is not a Parameter: make it one, "
+            f"p = nn.Parameter(x), compute with p, and give {name}([p], ...)"
+        )
+    return f"params hold a {kind}: give parameters, as model.parameters() has them"

@@ -11,7 +11,7 @@ from fl_nn.optim import Optimizer
 from fl_nn.parallel.flat_parameter import FlatParameter
 from fl_nn.parallel.sharded_parameter import ShardedParameter
 from fl_nn.parameter import Parameter
-from fl_nn.tree import members
+from fl_nn.tree import join, members
 
 Named = list[tuple[str, Parameter]]
 MB = 1 << 20
@@ -120,9 +120,9 @@ def _assign(
 ) -> None:
     unit = module if id(module) in held else unit
     for name, value in members(module):
-        path = f"{prefix}{name}"
+        path = join(prefix, module.state_name(name))
         if isinstance(value, Module):
-            _assign(value, unit, f"{path}.", held, owners, names)
+            _assign(value, unit, path, held, owners, names)
         elif isinstance(value, Parameter):
             first, owner = owners.setdefault(id(value), (path, unit))
             if owner is not unit:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fl_nn.errors import CheckpointError, TrainingError, TrainingWarning
+from fl_nn.meters import Meter
 from fl_nn.module import Module
 from fl_nn.optim import Optimizer
 from fl_nn.settings import COUNT, WHOLE
@@ -61,6 +62,21 @@ def check_parts(model: object, optimizer: object, loss: object) -> None:
             f"this {type(model).__name__}: build it over model.parameters() of the model that the "
             "Trainer gets"
         )
+
+
+def check_meters(meters: Mapping[str, Any]) -> None:
+    """Raise TrainingError unless all are meters."""
+    for name, meter in meters.items():
+        if isinstance(meter, Meter):
+            continue
+        if isinstance(meter, type) and issubclass(meter, Meter):
+            what = f"the class {meter.__name__}: give a meter, {meter.__name__}()"
+        else:
+            what = (
+                f"a {type(meter).__name__}: give a Meter, such as nn.MSEMeter(), or an object of a "
+                "class of yours that derives from nn.Meter and has add(output, target)"
+            )
+        raise TrainingError(f"[Trainer] meters[{name!r}] is {what}")
 
 
 def check_epochs(epochs: Any, done: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_data import Dataset, as_dataset
 from fl_dist import Communicator
+from fl_nn.errors import TrainingError
 from fl_nn.evaluation import evaluating
 from fl_nn.meters import Meter
 from fl_nn.module import Module
@@ -32,6 +33,20 @@ def fixed_epoch_dataset(batches: object) -> Dataset:
     ds = as_dataset(batches)
     ds.set_epoch(ds.epoch)
     return ds
+
+
+def predicted(model: Module, batch: Any) -> Any:
+    """What the model gives for a batch (input, ...)."""
+    try:
+        return model(*batch)
+    except TypeError as error:
+        if len(batch) < 2:
+            raise
+        raise TrainingError(
+            f"[Trainer] predict: {type(model).__name__} cannot be called with the {len(batch)} "
+            f"fields of a batch ({error}). Give batches of inputs alone; of (input, target) "
+            "fl_data.Transform(batches, lambda batch: batch[:1]) keeps the input"
+        ) from error
 
 
 def measure(

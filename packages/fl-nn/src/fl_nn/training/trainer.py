@@ -15,7 +15,7 @@ import fl_dist as dist
 import fl_tensor as ft
 from fl_data import Dataset, as_dataset, restore_seeds
 from fl_nn import distributed
-from fl_nn.checkpoint import Stateful
+from fl_nn.checkpoint import Part
 from fl_nn.data_parallel import GradientAverage
 from fl_nn.errors import CheckpointError
 from fl_nn.meters import AverageValueMeter, Meter
@@ -24,8 +24,14 @@ from fl_nn.optim import EMA, DynamicLossScaler, Optimizer
 from fl_nn.schedules import LRScheduler, ReduceLROnPlateau
 from fl_nn.training import checkpointing
 from fl_nn.training.callback import Callback, states_of
-from fl_nn.training.checks import check_epochs, check_length, check_parts, check_settings
-from fl_nn.training.inference import fixed_epoch_dataset, inference, measure, results
+from fl_nn.training.checks import (
+    check_epochs,
+    check_length,
+    check_meters,
+    check_parts,
+    check_settings,
+)
+from fl_nn.training.inference import fixed_epoch_dataset, inference, measure, predicted, results
 from fl_nn.training.position import Position
 from fl_nn.training.report import report_of
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
@@ -62,7 +68,8 @@ class Trainer(Checked):
                        no step. A loss that is not finite then is such a batch, and no error
     reducer            sums gradients over ranks: `fl_dist.BucketReducer(communicator)` unless
                        another is given, say one that compresses them
-    parts              what else checkpoints keep, by name: all with a `state_dict`
+    parts              what else checkpoints keep, by name: modules, optimizers, all with a
+                       `state_dict`
     metadata           plain values to keep in checkpoints
 
     `epoch` epochs, `batch` batches of the present one (of `batches`) and `step` steps in all are
@@ -94,7 +101,7 @@ class Trainer(Checked):
         precision: ag.Policy | str | None = None,
         scaler: DynamicLossScaler | None = None,
         reducer: dist.Reducer | None = None,
-        parts: Mapping[str, Stateful] | None = None,
+        parts: Mapping[str, Part] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         check_parts(model, optimizer, loss)
@@ -102,13 +109,14 @@ class Trainer(Checked):
         self.model, self.optimizer, self.loss = model, optimizer, loss
         self.callbacks = list(callbacks)
         self.communicator = communicator or dist.local()
+        check_meters(meters or {})
         self.meters: dict[str, Meter] = {"loss": AverageValueMeter(), **(meters or {})}
         self.out = None if out is None else Path(out)
         self.checkpoint_every, self.accumulate = checkpoint_every, accumulate
         self.schedule, self.ema, self.scaler = schedule, ema, scaler
         self.metadata = dict(metadata or {})
         own = {"schedule": schedule, "scaler": scaler, "ema": ema}
-        self.parts: dict[str, Stateful] = {**(parts or {}), **states_of(self.callbacks)}
+        self.parts: dict[str, Part] = {**(parts or {}), **states_of(self.callbacks)}
         self.parts |= {name: part for name, part in own.items() if part is not None}
         several = self.communicator.world_size > 1
         #: What averages gradients over ranks; None on one rank.
@@ -216,9 +224,12 @@ class Trainer(Checked):
 
     def predict(self, batches: object) -> list[Any]:
         """What the model gives for each batch of inputs, tuples (input, ...) without a target:
-        averaged weights, precision and all as in `evaluate`."""
+        averaged weights, precision and all as in `evaluate`. Raises TrainingError for a batch of
+        several fields that the model does not take."""
         with inference(self.model, self.ema, self.casting()):
-            return [self.model(*batch) for batch in fixed_epoch_dataset(batches).iterate()]
+            return [
+                predicted(self.model, batch) for batch in fixed_epoch_dataset(batches).iterate()
+            ]
 
     def casting(self) -> AbstractContextManager[Any]:
         """The precision of model and loss, as a context."""
