@@ -81,6 +81,12 @@ def test_gradients(normal: Any, name: str) -> None:
     ag.check_grads(FUNCTIONS[name], [normal(3, 4), normal(4)], order=2)
 
 
+def test_the_second_derivative_of_a_bessel_function_at_zero(leaf: Any) -> None:
+    """I0(x) = 1 + x^2 / 4 + ..."""
+    found = ag.hessian(ft.i0, leaf(0.0))
+    assert np.allclose(np.asarray(found), 0.5)
+
+
 def test_a_window_of_samples_is_trained(leaf: Any) -> None:
     """A matched filter is found by the gradient of ``correlate``."""
     signal = ft.hamming(9, dtype="float64")

@@ -181,6 +181,10 @@ def test_windows_in_float64(name):
     assert found.dtype is ft.float64 and (ft.flip(found) == found).all()
 
 
+def test_a_narrow_window_does_not_overflow():
+    check_equal(ft.kaiser(9, 120.0), np.kaiser(9, 120.0))
+
+
 def test_dtypes_and_constants_have_numpys_names():
     names = "bool_ byte cdouble csingle double half int_ intc intp longlong short single ubyte"
     for name in [*names.split(), *"uint uintc uintp ulonglong ushort".split()]:

@@ -11,7 +11,7 @@ from fl_tensor.device import DeviceLike
 from fl_tensor.dispatch.registry import BackendLike
 from fl_tensor.dtypes import DEFAULT_FLOAT
 from fl_tensor.functions.creation import DTypeLike
-from fl_tensor.numpy_functions.elementwise import i0
+from fl_tensor.numpy_functions.elementwise import scaled_i0
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
@@ -57,7 +57,9 @@ def kaiser(
     Kaiser, 1966."""
     t = _times("kaiser", m, dtype, device, backend)
     size = arguments.float_of("kaiser", beta, "beta")
-    return i0(size * ft.sqrt(1.0 - t * t)) / i0(ft.full_like(t, size))
+    inner = size * ft.sqrt(1.0 - t * t)
+    ratio = scaled_i0(inner) / scaled_i0(ft.full_like(t, size))
+    return ft.exp(ft.absolute(inner) - abs(size)) * ratio
 
 
 def _times(
