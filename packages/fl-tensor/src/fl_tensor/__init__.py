@@ -152,10 +152,10 @@ if TYPE_CHECKING:
     from fl_tensor import graph as graph
     from fl_tensor import linalg as linalg
     from fl_tensor import random as random
-    from fl_tensor.functions.quantiles import nanpercentile as nanpercentile
     from fl_tensor.dtype_setting import default_dtype as default_dtype
     from fl_tensor.dtype_setting import get_default_dtype as get_default_dtype
     from fl_tensor.dtype_setting import set_default_dtype as set_default_dtype
+    from fl_tensor.functions.quantiles import nanpercentile as nanpercentile
     from fl_tensor.functions.quantiles import nanquantile as nanquantile
     from fl_tensor.functions.quantiles import percentile as percentile
     from fl_tensor.functions.quantiles import quantile as quantile

@@ -17,7 +17,7 @@ Axes = int | Sequence[int] | None
 DTypeLike = DType | str | type[Any] | None
 
 
-def _operand(op: str, x: ArrayValue, out: Any, dtype: DTypeLike = None) -> Any:
+def _operand(op: str, x: Any, out: Any, dtype: DTypeLike = None) -> Any:
     """``x`` in ``dtype``, for the methods that NumPy's functions call: ``np.mean(x)`` calls
     ``x.mean(axis=None, dtype=None, out=None)``. ArgumentError for an ``out``."""
     if out is not None:
