@@ -35,6 +35,8 @@ def test_other_uses_of_a_result_work():
     (c, d), e = ft.unstack(LAYER(X)), LAYER(X)[0]
     assert whole.shape == (2, 3, 4) and a.shape == b.shape == c.shape == d.shape == e.shape
     assert [row.shape for row in LAYER(X)] == [(3, 4), (3, 4)]
+    first, second, third = LAYER(ft.ones((3, 3, 4)))
+    assert first.shape == second.shape == third.shape == (3, 4)
     model = nn.Sequential(LAYER)
     f, g = model(X)
     assert f.shape == g.shape == (3, 4)

@@ -7,8 +7,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from fl_tensor.context_setting import ContextSetting
 from fl_tensor.errors import DTypeError
+from fl_tensor.settings import ContextSetting
 
 __all__ = [
     "ALL", "DEFAULT_FLOAT", "DEFAULT_INT", "DEFAULT_SETTING", "DType", "HALF", "REQUIRED",

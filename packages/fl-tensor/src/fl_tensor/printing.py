@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from fl_tensor.arguments import choice_of, flag_of, int_of
-from fl_tensor.context_setting import ContextSetting
 from fl_tensor.errors import ArgumentError, DTypeError
+from fl_tensor.settings import ContextSetting
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
 

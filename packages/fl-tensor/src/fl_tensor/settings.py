@@ -1,14 +1,19 @@
-"""Settings from environment variables: one way to read them, and errors that name the variable."""
+"""Settings: environment variables, read in one way, and values that a context may replace."""
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Generic, TypeVar
 
 from fl_tensor.errors import ArgumentError
 
-__all__ = ["number", "switch", "text"]
+__all__ = ["ContextSetting", "number", "switch", "text"]
 
+T = TypeVar("T")
 _SWITCH = {"1": True, "on": True, "yes": True, "true": True}
 _SWITCH |= {"0": False, "off": False, "no": False, "false": False}
 
@@ -55,3 +60,33 @@ def switch(name: str, default: bool, former: str = "") -> bool:
     if found is None:
         raise ArgumentError(f"{name}={given!r}: expected 1 (on) or 0 (off)")
     return found
+
+
+class ContextSetting(Generic[T]):
+    """A setting of the process that a context may replace, as ``ft.use`` does for the backend.
+
+    ``set`` gives the whole process another value, and ``within`` the current context until a
+    block ends. Inside such a block the value of the process does not show.
+    """
+
+    def __init__(self, name: str, value: T) -> None:
+        self._process = value
+        self._context: ContextVar[T | None] = ContextVar(name, default=None)
+
+    def get(self) -> T:
+        """The value that holds here."""
+        found = self._context.get()
+        return self._process if found is None else found
+
+    def set(self, value: T) -> None:
+        """Give the process another value."""
+        self._process = value
+
+    @contextmanager
+    def within(self, value: T) -> Iterator[T]:
+        """Give this context another value until the block ends."""
+        token = self._context.set(value)
+        try:
+            yield value
+        finally:
+            self._context.reset(token)
