@@ -26,6 +26,8 @@ Padding: TypeAlias = tuple[tuple[int, int], ...]
 
 #: Elements from which a kernel adds faster than NumPy's scan does.
 _LEAST_SCAN = 4096
+#: Matrices from which a kernel inverts them, and rows of the largest: more are LAPACK's.
+_LEAST_INVERSES, _LARGEST_INVERSE = 256, 8
 
 
 class EagerBackend(NumpyBackend):
@@ -51,6 +53,20 @@ class EagerBackend(NumpyBackend):
 
         out, size = memory.empty(a.shape, a.dtype), a.shape[axis]
         scan.cumulative_sum(x.dtype, address(a), address(out), a.size // size, size)
+        return NumpyAdapter(out, x.dtype)
+
+    def inv(self, x: Value) -> Value:
+        size = x.shape[-1] if len(x.shape) > 2 else 0
+        count = math.prod(x.shape[:-2])
+        is_small = 0 < size <= _LARGEST_INVERSE and x.shape[-2] == size
+        if x.dtype is not float32 or count < _LEAST_INVERSES or not is_small:
+            return super().inv(x)
+        from fl_jit.kernels.llvm import small_inverse
+
+        a = np.ascontiguousarray(x.array)
+        out = memory.empty(a.shape, a.dtype)
+        if not small_inverse.invert(address(a), address(out), count, size):
+            return super().inv(x)
         return NumpyAdapter(out, x.dtype)
 
     def convolved(

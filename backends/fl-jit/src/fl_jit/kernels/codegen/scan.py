@@ -6,13 +6,7 @@ A row is one chain of additions in float64, of which each result is rounded once
 
 from __future__ import annotations
 
-import ctypes
-import functools
-from typing import Any
-
-from fl_jit.kernels.codegen import compile, target, threads
-from fl_jit.kernels.codegen.arg_struct import FIELD, address, array
-from fl_jit.kernels.codegen.thread_pools import HEADER
+from fl_jit.kernels.codegen import compile, shared_items, target
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
 
@@ -70,21 +64,8 @@ def _code(dtype: DType) -> compile.Code:
     return compile.load(module, lambda: module, target.host())
 
 
-@functools.cache
-def _serial(function: int) -> Any:
-    i64 = ctypes.c_int64
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, i64, i64, i64)(function)
-
-
-def cumulative_sum(dtype: DType, source: int, target: int, rows: int, size: int) -> None:
+def cumulative_sum(dtype: DType, source: int, result: int, rows: int, size: int) -> None:
     """The cumulative sums of ``rows`` of ``size`` elements, at least one each, in C order, from the
-    address ``source`` to ``target``. ``dtype`` is one of ``DTYPES``."""
+    address ``source`` to ``result``. ``dtype`` is one of ``DTYPES``."""
     function = _code(dtype).address("rows")
-    workers = threads.workers(_NANOSECONDS * rows * size, rows, threads.limit())
-    pool = threads.pool() if workers > 1 else None
-    header = [function, rows, 0, 0, *(pool.header if pool else ())]
-    job = array([*header, *[0] * (HEADER - len(header)), source, target, size])
-    if pool:
-        pool.run(address(job), workers)
-    else:
-        _serial(function)(address(job) + HEADER * FIELD, 0, rows, 0)
+    shared_items.run(function, rows, _NANOSECONDS * rows * size, (source, result, size))

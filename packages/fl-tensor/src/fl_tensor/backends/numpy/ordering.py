@@ -95,10 +95,14 @@ class Ordering(DerivedOps):
     def bincount(self, x: Value, length: int, weights: Value | None = None) -> Value:
         if weights is not None or not x.dtype.is_integer:
             return super().bincount(x, length, weights)
-        flat = x.array.reshape(-1)
-        if flat.size and (flat.min() < 0 or flat.max() >= length):
-            raise IndexError(f"[bincount] x {x.shape}: a number is not in 0 .. {length - 1}")
-        found = np.bincount(flat.astype(np.intp, copy=False), minlength=length)
+        flat = x.array.reshape(-1).astype(np.intp, copy=False)
+        # Negative numbers are NumPy's to find; one beyond the last would take memory before.
+        within = not flat.size or flat.max() < length
+        try:
+            found = np.bincount(flat if within else [-1], minlength=length)
+        except ValueError:
+            message = f"[bincount] x {x.shape}: a number is not in 0 .. {length - 1}"
+            raise IndexError(message) from None
         return NumpyAdapter(memory.owned(found.astype(np.int64, copy=False)), int64)
 
     def histogram(self, x: Value, edges: Value, weights: Value | None = None) -> Value:
