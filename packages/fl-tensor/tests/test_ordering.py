@@ -81,6 +81,18 @@ def test_topk_is_the_beginning_of_a_stable_sort(make, dtype, k, largest):
     assert np.array_equal(columns.T, want)
 
 
+def test_topk_of_many_rows_and_of_a_vector():
+    a = few_values("float32", (900, 100))
+    want = stable_order(a, True)[:, :3]
+    assert np.array_equal(ft.topk(ft.asarray(a), 3)[1], want)
+    assert np.array_equal(ft.topk(ft.asarray(a.ravel()), 30)[1], stable_order(a.ravel(), True)[:30])
+    values = few_values("float32", (3, 20, 200))
+    places = ft.topk(ft.asarray(values), 3, 1)[1]
+    assert np.array_equal(
+        places.permute(0, 2, 1), stable_order(values.swapaxes(1, 2), True)[..., :3]
+    )
+
+
 @pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
 @pytest.mark.parametrize("size", [1, 2, 1999, 2000])
 def test_quantiles_of_several_places(method, size):

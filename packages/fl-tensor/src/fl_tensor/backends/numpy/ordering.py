@@ -24,21 +24,24 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 #: Elements up to which a stable sort costs less than what prepares a faster one.
 _FEW = 1024
+#: Elements of rows that are selected from at a time: what is made of them stays in cache.
+_PART = 1 << 16
 
 
 class Ordering(DerivedOps):
     """Mixed into the backend."""
 
     def sort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
-        keys = sortable(x)
-        made = np.sort(keys, axis, None if _has_one_zero(keys) else "stable")
-        made = np.flip(made, axis) if descending else made
+        out, keys = memory.cast(x.array, x.array.dtype), sortable(x)
+        kind: Any = None if _has_one_zero(keys) else "stable"
         if x.dtype is bfloat16:
-            return NumpyAdapter(memory.cast(made, x.array.dtype), x.dtype)
-        return NumpyAdapter(memory.owned(made), x.dtype)
+            out[...] = np.sort(keys, axis, kind)
+        else:
+            out.sort(axis, kind)
+        return NumpyAdapter(np.flip(out, axis) if descending else out, x.dtype)
 
     def argsort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
-        order = _order(np.moveaxis(_keys(x, descending), axis, -1))
+        order = _order(np.moveaxis(_keys(sortable(x), descending), axis, -1))
         order = np.moveaxis(order, -1, axis).astype(np.int64, copy=False)
         return NumpyAdapter(memory.owned(order), int64)
 
@@ -47,19 +50,14 @@ class Ordering(DerivedOps):
         if x.array.size < _FEW or not 0 < k <= size:
             found: tuple[Value, Value] = super().topk(x, k, axis, largest)
             return found
-        keys = np.moveaxis(_keys(x, largest), axis, -1)
-        rows = keys.reshape(-1, size)
-        limit = np.partition(rows, k - 1)[:, k - 1 : k]
-        chosen = rows <= limit
-        if np.count_nonzero(chosen) > len(rows) * k:
-            # Of those that equal the last one, the first.
-            inside, ties = rows < limit, rows == limit
-            left = k - np.count_nonzero(inside, 1, keepdims=True)
-            chosen = inside | (ties & (np.cumsum(ties, 1) <= left))
-        places = np.flatnonzero(chosen).reshape(-1, k) % size
-        order = _order(np.take_along_axis(rows, places, 1))
-        places = np.take_along_axis(places, order, 1).reshape(*keys.shape[:-1], k)
-        places = np.moveaxis(places, -1, axis).astype(np.int64, copy=False)
+        moved = np.moveaxis(sortable(x), axis, -1)
+        rows, step = moved.reshape(-1, size), max(_PART // size, 1)
+        parts = [
+            _first(_keys(rows[start : start + step], largest), k)
+            for start in range(0, len(rows), step)
+        ]
+        places = np.concatenate(parts).reshape(*moved.shape[:-1], k)
+        places = np.moveaxis(places, -1, axis)
         values = np.take_along_axis(x.array, places, axis)
         return (
             NumpyAdapter(memory.owned(values), x.dtype),
@@ -125,21 +123,38 @@ def _has_one_zero(a: Array) -> bool:
 
 
 @errstate.quiet
-def _keys(x: Value, descending: bool) -> Array:
+def _keys(a: Array, descending: bool) -> Array:
     # Integers that compare as the elements: NaN is the largest, -0.0 equals 0.0.
-    a = sortable(x)
     if a.dtype.kind == "b":
         a = a.view(np.uint8)
     elif a.dtype.kind == "f":
         numbers = np.asarray(a + a.dtype.type(0))  # which has no -0.0
         bits = numbers.view(f"i{a.itemsize}")
         most = np.iinfo(bits.dtype).max
-        missing = np.isnan(numbers)
         # Floats are a sign and a magnitude: that of negative ones is inverted.
-        a = bits ^ (bits >> (8 * a.itemsize - 1) & most)
+        keys = bits >> (8 * a.itemsize - 1)
+        keys &= most
+        keys ^= bits
+        missing = np.isnan(numbers)
         if missing.any():
-            a[missing] = most
+            keys[missing] = most
+        return np.invert(keys, out=keys) if descending else keys
     return ~a if descending else a
+
+
+def _first(rows: Array, k: int) -> Array:
+    """The places of the ``k`` smallest integers of each row, int64, in the order of a stable
+    sort."""
+    limit = np.partition(rows, k - 1)[:, k - 1 : k]
+    chosen = rows <= limit
+    if np.count_nonzero(chosen) > len(rows) * k:
+        # Of those that equal the last one, the first.
+        inside, ties = rows < limit, rows == limit
+        left = k - np.count_nonzero(inside, 1, keepdims=True)
+        chosen = inside | (ties & (np.cumsum(ties, 1) <= left))
+    places = np.flatnonzero(chosen).reshape(-1, k) % rows.shape[1]
+    order = _order(np.take_along_axis(rows, places, 1))
+    return np.take_along_axis(places, order, 1).astype(np.int64, copy=False)
 
 
 def _order(keys: Array) -> Array:
