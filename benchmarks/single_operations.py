@@ -1,21 +1,24 @@
-"""Single operations on a million elements that arrays are sorted, counted and searched with.
+"""Single operations on a million elements: sorting, selecting, counting, sums, copies, products.
 
-Claim: on ``jit`` each takes at most twice PyTorch's time, products of integers three times. Two
-threads each. "numpy" is NumPy's own function, where it has one.
+Claim: on ``jit`` each takes at most twice PyTorch's time, products of integers three times. Times
+are processor time of one thread, or with ``--threads 2`` wall-clock time on an idle machine.
+"numpy" is NumPy's own function for the same task, to the extent that it has one.
 
-    python benchmarks/single_operations.py [--rounds 15] [--only histogram] [--json FILE]
+    python benchmarks/single_operations.py [--rounds 15] [--only histogram] [--threads 1]
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, TypeAlias
 
-from _measure import OneAtATime, Worker, environment, options, report, serve, take_turns
+from _measure import OneAtATime, Worker, environment, parsed, parser_of, report, serve, take_turns
 
-THREADS = 2
 Call: TypeAlias = Callable[[], object]
+SIZE = 1_000_000
 
 #: What is computed, from the arrays of ``arrays``.
 OURS: dict[str, Callable[[Any, Any], object]] = {
@@ -81,7 +84,6 @@ NUMPYS: dict[str, Callable[[Any, Any], object]] = {
     "bincount": lambda np, a: np.bincount(a.labels),
     "inverse of 6 x 6": lambda np, a: np.linalg.inv(a.matrices),
 }
-SIZE = 1_000_000
 
 
 class Arrays:
@@ -96,7 +98,8 @@ class Arrays:
         self.x, self.square = of(x), of(x.reshape(side, side))
         edge = round(count ** (1 / 3))
         self.cube = of(x[: edge**3].reshape(edge, edge, edge))
-        self.images = of(x[: count // 64 * 64].reshape(4, 16, -1, 1))
+        width = math.isqrt(count // 64)
+        self.images = of(x[: 64 * width**2].reshape(4, 16, width, width))
         self.labels = of(rng.integers(0, 1000, count))
         half = side // 2
         factor = rng.integers(-100, 100, (half, half))
@@ -105,13 +108,13 @@ class Arrays:
         self.matrices = of(x[: count // 36 * 36].reshape(-1, 6, 6) + eye)
 
 
-def calls_of(library: str, tiny: bool) -> OneAtATime:
+def calls_of(library: str, threads: int, tiny: bool) -> OneAtATime:
     """The cases of a library."""
     side = 16 if tiny else 1000
     if library == "torch":
         import torch
 
-        torch.set_num_threads(THREADS)
+        torch.set_num_threads(threads)
         of: Callable[[Any], Any] = torch.from_numpy
         module: Any = torch
         table = THEIRS
@@ -126,7 +129,7 @@ def calls_of(library: str, tiny: bool) -> OneAtATime:
         import fl_tensor
 
         fl_tensor.use("numpy" if library == "ours on numpy" else "jit")
-        fl_tensor.set_num_threads(THREADS)
+        fl_tensor.set_num_threads(threads)
         module, table, of = fl_tensor, OURS, fl_tensor.asarray
     arrays = Arrays(of, side)
 
@@ -148,20 +151,33 @@ def calls_of(library: str, tiny: bool) -> OneAtATime:
 
 
 def main() -> None:
-    given = options(__doc__)
+    parser = parser_of(__doc__)
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PART_OF_A_CASE")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--serve", metavar="LIBRARY", help="for a worker")
+    given = parsed(parser)
     if given.serve:
-        serve(calls_of(given.serve, given.tiny))
+        clock = time.process_time if given.threads == 1 else time.perf_counter
+        serve(calls_of(given.serve, given.threads, given.tiny), clock)
         return
     libraries = ["ours"] if given.tiny else ["ours", "ours on numpy", "torch", "numpy"]
-    kernels = {"FL_JIT_BACKGROUND": "0"}
+    threads = str(given.threads)
     rows = []
     with ExitStack() as stack:
         workers = {
-            name: stack.enter_context(Worker(name, THREADS, tiny=given.tiny, **kernels))
+            name: stack.enter_context(
+                Worker(
+                    name,
+                    given.threads,
+                    tiny=given.tiny,
+                    arguments=["--threads", threads],
+                    FL_JIT_BACKGROUND="0",
+                )
+            )
             for name in libraries
         }
         for case in OURS:
-            if given.only and not any(part in case for part in given.only):
+            if not any(part in case for part in given.only):
                 continue
             seconds = take_turns(workers, case.replace(" ", "_"), given.rounds, given.moment)
             row: dict[str, Any] = {"case": case}
@@ -171,7 +187,7 @@ def main() -> None:
                 row["ours on numpy / numpy"] = seconds["ours on numpy"] / seconds["numpy"]
             rows.append(row)
     about = environment("numpy", "torch", "llvmlite", "fl-tensor")
-    report(given, {**about, "threads": THREADS, "rounds": given.rounds}, rows)
+    report(given, {**about, "threads": given.threads, "rounds": given.rounds}, rows)
 
 
 if __name__ == "__main__":
