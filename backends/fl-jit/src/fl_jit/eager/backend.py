@@ -6,14 +6,16 @@ It computes with NumPy. Large GEMMs and convolutions go to the kernel library
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from fl_jit.eager.array_layouts import address
 from fl_jit.eager.kernel_calls import ConvParameters
 from fl_jit.eager.kernel_dispatch import dispatch, is_large
 from fl_jit.kernels import registry
-from fl_tensor.dtypes import HALF
+from fl_tensor.dtypes import HALF, float32, float64
 from fl_tensor.extend import Shape
 from fl_tensor.extend.numpy import NumpyAdapter, NumpyBackend, errstate, memory
 from fl_tensor.extend.rules import check_conv_gradient
@@ -21,6 +23,11 @@ from fl_tensor.extend.rules import check_conv_gradient
 Array: TypeAlias = np.ndarray[Any, Any]
 Value = NumpyAdapter
 Padding: TypeAlias = tuple[tuple[int, int], ...]
+
+#: Elements from which a kernel adds faster than NumPy's scan does.
+_LEAST_SCAN = 4096
+#: Matrices from which a kernel inverts them, and rows of the largest: more are LAPACK's.
+_LEAST_INVERSES, _LARGEST_INVERSE = 256, 8
 
 
 class EagerBackend(NumpyBackend):
@@ -36,6 +43,31 @@ class EagerBackend(NumpyBackend):
     def large_matmul(self, x: Value, y: Value, shape: Shape) -> Array:
         out = _dispatched("matmul", x, y, shape)
         return super().large_matmul(x, y, shape) if out is None else out
+
+    def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
+        a = x.array
+        along_rows = a.flags.c_contiguous and math.prod(a.shape[axis:]) == a.shape[axis]
+        if a.size < _LEAST_SCAN or not along_rows or x.dtype not in (float32, float64):
+            return super().cumulative_sum(x, axis)
+        from fl_jit.kernels.codegen import scan
+
+        out, size = memory.empty(a.shape, a.dtype), a.shape[axis]
+        scan.cumulative_sum(x.dtype, address(a), address(out), a.size // size, size)
+        return NumpyAdapter(out, x.dtype)
+
+    def inv(self, x: Value) -> Value:
+        size = x.shape[-1] if len(x.shape) > 2 else 0
+        count = math.prod(x.shape[:-2])
+        is_small = 0 < size <= _LARGEST_INVERSE and x.shape[-2] == size
+        if x.dtype is not float32 or count < _LEAST_INVERSES or not is_small:
+            return super().inv(x)
+        from fl_jit.kernels.llvm import small_inverse
+
+        a = np.ascontiguousarray(x.array)
+        out = memory.empty(a.shape, a.dtype)
+        if not small_inverse.invert(address(a), address(out), count, size):
+            return super().inv(x)
+        return NumpyAdapter(out, x.dtype)
 
     def convolved(
         self,

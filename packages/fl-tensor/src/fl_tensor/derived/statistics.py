@@ -24,18 +24,27 @@ def average(ops: Ops, x: F, weights: F, axis: Axes, keepdims: bool = False) -> A
     return ops.divide(total, ops.sum(weights, axis, keepdims))
 
 
-class _Rows(NamedTuple):
-    ordered: Any  # (..., n) in ascending order, NaN last
-    shape: Shape  # of the result of reducing them
+class Rows(NamedTuple):
+    """What is reduced, (..., n), and the shape of the result."""
+
+    values: Any
+    shape: Shape
 
 
-def _rows(ops: Ops, x: Any, axis: Axes, keepdims: bool) -> _Rows:
+def rows(ops: Ops, x: Any, axis: Axes, keepdims: bool) -> Rows:
+    """``x`` with the elements of ``axis`` along the last one, in no particular order."""
     rest = tuple(i for i in range(len(x.shape)) if i not in axis)
     lead = tuple(x.shape[i] for i in rest)
     size = math.prod(x.shape[i] for i in axis)
-    ordered = ops.sort(ops.reshape(ops.permute(x, (*rest, *axis)), (*lead, size)), len(lead))
+    values = ops.reshape(ops.permute(x, (*rest, *axis)), (*lead, size))
     kept = tuple(1 if i in axis else n for i, n in enumerate(x.shape)) if keepdims else lead
-    return _Rows(ordered, kept)
+    return Rows(values, kept)
+
+
+def _ordered(ops: Ops, x: Any, axis: Axes, keepdims: bool) -> Rows:
+    # In ascending order, NaN last.
+    values, shape = rows(ops, x, axis, keepdims)
+    return Rows(ops.sort(values, len(values.shape) - 1), shape)
 
 
 def check_shares(op: str, q: tuple[float, ...], method: str) -> None:
@@ -82,7 +91,20 @@ def quantile(
     ``"linear"`` interpolation, the ``"lower"``, the ``"higher"``, their ``"midpoint"``, the
     ``"nearest"``. NaN where there is one, and over nothing."""
     check_shares("quantile", q, method)
-    ordered, shape = _rows(ops, x, axis, keepdims)
+    ordered, shape = _ordered(ops, x, axis, keepdims)
+    return at_shares(ops, ordered, shape, q, method)
+
+
+def places(q: tuple[float, ...], size: int, method: str) -> set[int]:
+    """Which of ``size`` elements in ascending order the shares ``q`` need, besides the last."""
+    found = [_share(each * (size - 1), method) for each in q]
+    return {low + i for low, share in found for i in (0, 1) if share != 1 - i}
+
+
+def at_shares(ops: Ops, ordered: Any, shape: Shape, q: tuple[float, ...], method: str) -> Any:
+    """``quantile`` of rows (..., n) in ascending order, for results of ``shape``. Only the elements
+    at ``places`` and the last one are read; that is NaN where there is one."""
+    x = ordered
     size, rank = ordered.shape[-1], len(ordered.shape)
     if size == 0 or not q:
         return ops.full((len(q), *shape), math.nan, x.dtype, x.device)
@@ -114,7 +136,7 @@ def nanquantile(
 ) -> Any:
     """``quantile`` of what is no NaN: (len(q), *reduced); NaN over nothing."""
     check_shares("nanquantile", q, method)
-    ordered, shape = _rows(ops, x, axis, keepdims)
+    ordered, shape = _ordered(ops, x, axis, keepdims)
     size, last = ordered.shape[-1], len(ordered.shape) - 1
     if size == 0 or not q:
         return ops.full((len(q), *shape), math.nan, x.dtype, x.device)

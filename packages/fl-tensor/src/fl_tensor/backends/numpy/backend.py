@@ -27,6 +27,7 @@ from fl_tensor.backends.numpy.adapter import (
 from fl_tensor.backends.numpy.contractions import Contractions
 from fl_tensor.backends.numpy.fft import Fft
 from fl_tensor.backends.numpy.linalg import Linalg
+from fl_tensor.backends.numpy.ordering import Ordering
 from fl_tensor.backends.numpy.shape_ops import ShapeOps
 from fl_tensor.backends.numpy.ufuncs import (
     binary,
@@ -49,7 +50,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _INT64 = np.dtype(np.int64)
 
 
-class NumpyBackend(ShapeOps, Contractions, Linalg, Fft, TensorBackend):
+class NumpyBackend(ShapeOps, Ordering, Contractions, Linalg, Fft, TensorBackend):
     """Eager arithmetic on the host."""
 
     CONTRACT = (1, 1)

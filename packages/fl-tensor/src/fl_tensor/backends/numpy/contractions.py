@@ -8,7 +8,7 @@ import numpy as np
 
 from fl_memory import selection
 from fl_tensor import rules
-from fl_tensor.backends.numpy import conv, errstate, memory, recurrent
+from fl_tensor.backends.numpy import conv, errstate, integer_matmul, memory, recurrent
 from fl_tensor.backends.numpy.adapter import NumpyAdapter
 from fl_tensor.backends.numpy.ufuncs import wide
 from fl_tensor.derived import sequence
@@ -49,7 +49,8 @@ class Contractions(DerivedOps):
         this one overrides it to have large products from another library."""
         a, b = (wide(x), wide(y)) if x.dtype in HALF else (x.array, y.array)
         out = memory.empty(shape, a.dtype)
-        errstate.writing(out.nbytes)(np.matmul, a, b, out)
+        multiply = integer_matmul.product if a.dtype.kind in "iu" else np.matmul
+        errstate.writing(out.nbytes)(multiply, a, b, out)
         return out
 
     @errstate.quiet

@@ -1,4 +1,4 @@
-"""Reshaping, joining, splitting, indexing and sorting, in NumPy."""
+"""Reshaping, joining, splitting and indexing, in NumPy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fl_memory import selection
 from fl_tensor import rules
 from fl_tensor.backends.numpy import memory
 from fl_tensor.backends.numpy.adapter import NumpyAdapter, adapt, is_sole_owner
-from fl_tensor.backends.numpy.ufuncs import sortable, wide
-from fl_tensor.dtypes import HALF, bfloat16, int64
+from fl_tensor.backends.numpy.ufuncs import wide
+from fl_tensor.dtypes import HALF, int64
 from fl_tensor.roles import Scalar
 
 Value = NumpyAdapter
@@ -155,23 +155,6 @@ class ShapeOps:
         out = x.array if in_place else _copy(x.array)
         out[slice_index(starts, updates.shape, steps)] = updates.array
         return NumpyAdapter(out, x.dtype)
-
-    def sort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
-        out = _copy(x.array)
-        if x.dtype is bfloat16:
-            out[...] = np.sort(sortable(x), axis, kind="stable")
-        else:
-            out.sort(axis, kind="stable")
-        return NumpyAdapter(np.flip(out, axis) if descending else out, x.dtype)
-
-    def argsort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
-        keys = sortable(x)
-        if not descending:
-            order = np.argsort(keys, axis, kind="stable")
-        else:  # sorting the reversed array and reversing again keeps equal elements in order
-            reverse = np.argsort(np.flip(keys, axis), axis, kind="stable")
-            order = x.shape[axis] - 1 - np.flip(reverse, axis)
-        return NumpyAdapter(memory.owned(order.astype(np.int64, copy=False)), int64)
 
     def nonzero(self, x: Value) -> tuple[Value, ...]:
         found = x.array.nonzero()

@@ -19,7 +19,8 @@ Type: TypeAlias = np.dtype[Any]
 
 #: Rows that are added one after the other.
 BLOCK = 16
-#: Elements of a cumulative sum that are there at a time in a dtype twice as wide.
+#: Elements of a cumulative sum that are there at a time in a dtype twice as wide, if rows are no
+#: longer.
 PART = 1 << 16
 _WIDE = {np.dtype(t): np.dtype(w) for t, w in (("f4", "f8"), ("c8", "c16"))}
 
@@ -64,20 +65,23 @@ def _rows(a: Array, axis: int, dtype: Type) -> Array:
 
 
 def cumulative(a: Array, axis: int, out: Array) -> None:
-    """Cumulative sums of ``a`` along ``axis`` into ``out``. Those in float32 and complex64 are
-    accumulated in float64 and complex128, and rounded once each, as PyTorch's are."""
+    """Cumulative sums of ``a`` along ``axis``, not negative, into ``out``. Those in float32 and
+    complex64 are accumulated in float64 and complex128, and rounded once each, as PyTorch's
+    are."""
     wide = _WIDE.get(out.dtype, out.dtype)
     if wide is out.dtype:
         np.cumsum(a, axis, wide, out)
         return
-    size = a.shape[axis]
-    step = max(PART * size // max(a.size, 1), 1)
-    rows = (slice(None),) * axis
+    step = PART * len(a) // max(a.size, 1)
+    if step == 0 and axis:
+        for row, made in zip(a, out):
+            cumulative(row, axis - 1, made)
+        return
     before: Any = None
-    for start in range(0, size, step):
-        part = (*rows, slice(start, start + step))
-        made = np.cumsum(a[part], axis, wide)
-        if before is not None:
-            made += before
-        before = made[(*rows, slice(-1, None))]
-        out[part] = made
+    for start in range(0, len(a), max(step, 1)):
+        part = a[start : start + max(step, 1)].astype(wide, "C")
+        if axis == 0 and start:
+            part[0] += before
+        np.cumsum(part, axis, out=part)
+        before = part[-1]
+        out[start : start + max(step, 1)] = part
