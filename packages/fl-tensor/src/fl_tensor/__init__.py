@@ -152,14 +152,25 @@ if TYPE_CHECKING:
     from fl_tensor import graph as graph
     from fl_tensor import linalg as linalg
     from fl_tensor import random as random
+    from fl_tensor.functions.distances import cdist as cdist
     from fl_tensor.functions.quantiles import nanquantile as nanquantile
     from fl_tensor.functions.quantiles import percentile as percentile
     from fl_tensor.functions.quantiles import quantile as quantile
+    from fl_tensor.functions.scans import cummax as cummax
+    from fl_tensor.functions.scans import cummin as cummin
+    from fl_tensor.functions.scans import logcumsumexp as logcumsumexp
+    from fl_tensor.functions.segments import segment_max as segment_max
+    from fl_tensor.functions.segments import segment_mean as segment_mean
+    from fl_tensor.functions.segments import segment_min as segment_min
+    from fl_tensor.functions.segments import segment_softmax as segment_softmax
+    from fl_tensor.functions.segments import segment_sum as segment_sum
     from fl_tensor.functions.sets import unique as unique
     from fl_tensor.functions.sets import unique_all as unique_all
     from fl_tensor.functions.sets import unique_counts as unique_counts
     from fl_tensor.functions.sets import unique_inverse as unique_inverse
     from fl_tensor.functions.sets import unique_values as unique_values
+    from fl_tensor.functions.special import polygamma as polygamma
+    from fl_tensor.functions.special import xlogy as xlogy
     from fl_tensor.random import Generator as Generator
     from fl_tensor.random import default_generator as default_generator
     from fl_tensor.random import rand as rand
@@ -177,8 +188,12 @@ if TYPE_CHECKING:
 _LATER = {
     name: module
     for module, names in {
+        "functions.distances": "cdist",
         "functions.quantiles": "nanquantile percentile quantile",
+        "functions.scans": "cummax cummin logcumsumexp",
+        "functions.segments": "segment_max segment_mean segment_min segment_softmax segment_sum",
         "functions.sets": "unique unique_all unique_counts unique_inverse unique_values",
+        "functions.special": "polygamma xlogy",
         "random": "Generator default_generator rand randn seed set_default_generator",
         "wrappers.check": "check",
         "wrappers.count": "count",

@@ -20,9 +20,7 @@ def _extreme(
     # Equal parts to all that reach the extremum, as of ``max``.
     stayed = ops.equal(x, out)
     written = ops.equal(updates, ops.gather(out, indices, axis))
-    count = ops.scatter(
-        ops.cast(stayed, g.dtype), indices, ops.cast(written, g.dtype), axis, "add"
-    )
+    count = ops.scatter(ops.cast(stayed, g.dtype), indices, ops.cast(written, g.dtype), axis, "add")
     share, zero = ops.divide(g, count), ops.constant(0.0, g)
     to_x = ops.where(stayed, share, zero) if needs[0] else None
     if not needs[1]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -30,7 +30,7 @@ COMPOSED = Tolerance(32, scale=1.0)
 _TERMS = 200
 
 
-def _at(*values: float) -> object:
+def _at(*values: float) -> Callable[[DType], Sequence[float]]:
     return lambda dtype: values
 
 
