@@ -168,3 +168,22 @@ def test_transforms_of_two_axes(name: str) -> None:
         return ft.absolute(found) ** 2 + ft.real(found) + ft.angle(found + 9.0)
 
     ag.check_grads(function, [x.real if name == "rfft2" else x], order=2)
+
+
+def test_the_log_probability_of_classes() -> None:
+    logits, values = RNG.standard_normal((2, 4)), np.array([[0, 3], [1, 1], [2, 0]])
+    ag.check_grads(lambda v: ft.random.categorical_log_prob(v, values), [logits], order=2)
+
+
+def test_draws_have_no_gradient_but_by_their_scale(leaf: Any) -> None:
+    logits, scale = leaf([[0.0, 1.0]]), leaf([1.0, 2.0])
+    assert isinstance(ft.random.categorical(logits, 3), ft.Tensor)
+    assert isinstance(ft.random.poisson(scale), ft.Tensor)
+    draws = {
+        "exponential": lambda: ft.random.exponential(scale),
+        "gamma": lambda: ft.random.gamma(2.0, scale, 2),
+    }
+    for draw in draws.values():
+        found = draw()
+        (slope,) = ag.grad(found.sum(), [scale])
+        assert np.allclose(slope, found / scale)
