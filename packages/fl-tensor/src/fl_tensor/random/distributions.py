@@ -9,6 +9,7 @@ from fl_tensor import dtypes, functions, rules
 from fl_tensor.arguments import shape_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.derived.sampling import UNIFORM_WORDS
 from fl_tensor.dispatch.frontend import ArrayLike, cast
 from fl_tensor.dispatch.registry import BackendLike
 from fl_tensor.dtypes import DType
@@ -95,8 +96,8 @@ def poisson(generator: Generator, rate: Tensor) -> Tensor:
             accepted = functions.logical_or(few, accepted)
         return values, accepted
 
-    values, _ = until_accepted(generator, propose)
-    return values
+    found: Tensor = until_accepted(generator, _words(rate, 2), propose)
+    return found
 
 
 def _searched(rate: Tensor, u: Tensor, high: float) -> Any:
@@ -146,7 +147,7 @@ def log_gamma(generator: Generator, concentration: Tensor) -> tuple[Any, Any]:
         accepted = functions.logical_and(positive, functions.log(u[..., 2]) < bound)
         return functions.log(d) + log_v, accepted
 
-    found, _ = until_accepted(generator, propose)
+    found = until_accepted(generator, _words(concentration, 4), propose)
     return found, where(few, functions.log(first[0]) / where(few, concentration, 1.0), 0.0)
 
 
@@ -180,6 +181,10 @@ def _uniform(stream: Generator, like: Tensor, count: int) -> Tensor:
     return stream.uniform(
         (*like.shape, count), dtype=like.dtype, device=like.device, backend=like._backend
     )
+
+
+def _words(like: Tensor, count: int) -> int:
+    return like.size * count * UNIFORM_WORDS[like.dtype]
 
 
 def _range(

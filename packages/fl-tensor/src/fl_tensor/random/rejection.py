@@ -18,27 +18,27 @@ _MOST = 64
 
 
 def until_accepted(
-    generator: Generator, propose: Callable[[Generator], tuple[Any, Any]]
-) -> tuple[Any, int]:
-    """The values of ``propose(stream)``, which gives values and where they are accepted: each
-    element of the first trial in which it is. Also the number of trials.
+    generator: Generator, words: int, propose: Callable[[Generator], tuple[Any, Any]]
+) -> Any:
+    """The values of ``propose(stream)``, which draws ``words`` words and gives values and where
+    they are accepted: each element of the first trial in which it is.
 
     The first trial draws from ``generator``, every further one from a stream of its own at the same
     place. So an element's number depends on its place in the stream alone, however many elements
     are drawn with it, and the generator moves on by one trial.
     """
-    start = generator.offset
-    values, done = propose(generator)
+    first, seeds = type(generator)(generator.seed), type(generator)(generator.seed)
+    start = first.offset = generator._take(words)
+    values, done = propose(first)
     if not done._backend.has_values:
-        return values, 1
-    seeds = generator.__class__(generator.seed)
+        return values
     seeds.offset = _TRIALS_OFFSET
-    for trial in range(1, _MOST):
+    for _ in range(_MOST):
         if done.all():
-            return values, trial
+            break
         (stream,) = seeds.split(1)
         stream.offset = start
         found, accepted = propose(stream)
         values = where(done, values, found)
         done = functions.logical_or(done, accepted)
-    return values, _MOST
+    return values
