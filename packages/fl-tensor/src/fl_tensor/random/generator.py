@@ -194,7 +194,8 @@ class Generator:
         distribution is met for rates up to 10,000. Raises ArgumentError unless
         ``0 <= rate <= 1e9``."""
         given = distributions.parameter("poisson", rate, shape, device, backend)
-        return cast(distributions.poisson(self, given), dtypes.dtype(dtype or dtypes.DEFAULT_INT))
+        kind = dtypes.DEFAULT_INT if dtype is None else dtypes.dtype(dtype)
+        return cast(distributions.poisson(self, given), kind)
 
     def gamma(
         self,
@@ -210,7 +211,7 @@ class Generator:
         by ``scale`` alone. Raises ArgumentError unless concentration > 0."""
         given = distributions.parameter("gamma", concentration, shape, device, backend)
         found = functions.exp(functions.add(*distributions.log_gamma(self, given)))
-        found = cast(found, dtypes.dtype(dtype or dtypes.DEFAULT_FLOAT))
+        found = cast(found, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype))
         return found if isinstance(scale, float) and scale == 1.0 else found * scale
 
     def beta(
@@ -230,7 +231,7 @@ class Generator:
         wide = [functions.broadcast_to(v, size) for v in pair]
         logs = [functions.add(*distributions.log_gamma(self, v)) for v in wide]
         found = functions.sigmoid(functions.subtract(*logs))
-        return cast(found, dtypes.dtype(dtype or dtypes.DEFAULT_FLOAT))
+        return cast(found, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype))
 
     def categorical(
         self, logits: ArrayLike, shape: Size = (), axis: int = -1, replace: bool = True
