@@ -98,6 +98,30 @@ class TestSeveralAxes:
 
 
 @pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("axes", [(-2, -1), (0, 1), (2, 0)])
+@pytest.mark.parametrize("s", [None, (5, 4)])
+class TestTwoAxes:
+    @pytest.mark.parametrize("name", ["fft2", "ifft2", "irfft2"])
+    def test_complex(self, name, s, axes, norm):
+        x = signal((3, 4, 6), "complex64")
+        want = getattr(np.fft, name)(x, s, axes, norm)
+        close(getattr(ft.fft, name)(ft.asarray(x), s, axes, norm), want)
+
+    @pytest.mark.parametrize("name", ["fft2", "rfft2"])
+    def test_real(self, name, s, axes, norm):
+        x = signal((3, 4, 6), "float64")
+        want = getattr(np.fft, name)(x, s, axes, norm)
+        close(getattr(ft.fft, name)(ft.asarray(x), s, axes, norm), want)
+
+
+def test_two_axes_are_the_last_ones_by_default():
+    x = ft.asarray(signal((2, 4, 6), "float64"))
+    close(ft.fft.rfft2(x), np.fft.rfft2(np.asarray(x)))
+    close(ft.fft.irfft2(ft.fft.rfft2(x)), np.asarray(x))
+    close(ft.fft.ifft2(ft.fft.fft2(x)), np.asarray(x) + 0j)
+
+
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("n", [1, 2, 5, 8])
 def test_every_transform_is_undone_by_its_inverse(n, norm):
     x, z = ft.asarray(signal((3, n), "float64")), ft.asarray(signal((3, n), "complex128"))

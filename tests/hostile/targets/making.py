@@ -21,6 +21,7 @@ PACKAGES: dict[str, Any] = {
     "ft": ft,
     "ft.linalg": ft.linalg,
     "ft.fft": ft.fft,
+    "ft.random": ft.random,
     "ag": ag,
     "nn": nn,
     "data": data,

@@ -9,7 +9,8 @@ from cases import Target
 from targets.making import Ready, ints, target, x
 
 UNARY = """
-angle absolute acos acosh asin asinh atan atanh cbrt ceil cos cosh deg2rad erf exp exp2 expm1
+angle absolute acos acosh asin asinh atan atanh cbrt ceil cos cosh deg2rad digamma erf erfinv exp
+exp2 expm1 lgamma
 floor isfinite isinf isnan isneginf isposinf log log10 log1p log2 logical_not logit negative
 nonzero argwhere positive rad2deg real imag conj reciprocal relu round rsqrt sigmoid sign signbit
 silu sin sinh softplus sqrt square tan tanh trunc unique_all unique_counts unique_inverse
@@ -18,7 +19,7 @@ unique_values
 BINARY = """
 add subtract multiply divide power remainder floor_divide maximum minimum fmax fmin hypot atan2
 copysign logaddexp equal not_equal less less_equal greater greater_equal logical_and logical_or
-logical_xor isclose allclose array_equal
+logical_xor isclose allclose array_equal xlogy cdist
 """.split()
 INTEGERS = "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()
 REDUCTIONS = """
@@ -28,6 +29,7 @@ nanmin nanprod nanstd nansum nanvar
 ALONG_AXIS = """
 argsort sort softmax log_softmax cumulative_sum cumulative_prod cumulative_max cumulative_min
 cumulative_logsumexp max_with_index min_with_index nanargmax nanargmin argmax argmin unstack
+cummax cummin logcumsumexp
 """.split()
 
 
@@ -119,6 +121,66 @@ TARGETS: list[Target] = [
     target("ft.rand", {"shape": (2,)}, shape="shape", generator="generator", dtype="dtype"),
     target("ft.randn", {"shape": (2,)}, shape="shape", generator="generator", dtype="dtype"),
     target("ft.seed", {"n": 1}, n="seed"),
+    target("ft.polygamma", {"n": 1, "x": x}, n="count", x="required_array"),
+    *(
+        target(
+            f"ft.segment_{n}",
+            {"x": x, "ids": lambda: ints(2), "num_segments": 9},
+            x="required_array",
+            ids="required_array",
+            num_segments="count",
+        )
+        for n in ("sum", "mean", "max", "min", "softmax")
+    ),
+    target(
+        "ft.random.categorical",
+        {"logits": x, "shape": (2,)},
+        logits="required_array",
+        shape="shape",
+        axis="one_axis",
+        generator="generator",
+    ),
+    target(
+        "ft.random.multinomial",
+        {"weights": lambda: ft.ones((2, 3)), "n": 2},
+        weights="required_array",
+        n="count",
+        replace="flag",
+        generator="generator",
+    ),
+    *(
+        target(
+            f"ft.random.{n}",
+            {"0": 2.0, "shape": (2,)},
+            _0="required_array",
+            generator="generator",
+        )
+        for n in ("exponential", "poisson", "gamma")
+    ),
+    target("ft.linalg.norm", {"x": x}, x="required_array", ord="choice", axis="axis"),
+    target(
+        "ft.linalg.solve_triangular",
+        {"x": lambda: x(3, 3), "y": lambda: x(3, 2)},
+        x="required_array",
+        y="required_array",
+        lower="flag",
+    ),
+    target("ft.linalg.cond", {"x": lambda: x(3, 3)}, x="required_array", p="choice"),
+    *(
+        target(f"ft.fft.{n}", {"x": x}, x="required_array", s="shape", norm="choice")
+        for n in ("fft2", "ifft2", "rfft2", "irfft2")
+    ),
+    target("ft.random.beta", {"a": 2.0, "b": 1.0}, b="required_array", generator="generator"),
+    target("ft.random.integers", {"low": 0, "high": 5}, low="number", high="number", shape="shape"),
+    target("ft.random.permutation", {"x": x}, axis="one_axis", generator="generator"),
+    target("ft.random.choice", {"x": 5, "shape": (2,)}, shape="shape", generator="generator"),
+    target(
+        "ft.random.categorical_log_prob",
+        {"logits": x, "values": lambda: ints(2)},
+        logits="required_array",
+        values="required_array",
+        axis="one_axis",
+    ),
     target("ft.Generator", {"seed": 1}, seed="seed"),
     target("ft.set_default_generator", {"generator": ft.default_generator}, generator="generator"),
     target("ft.average", {"x": x, "axis": 0}, x="required_array", axis="axis", weights="array"),
@@ -427,6 +489,7 @@ TARGETS: list[Target] = [
     *(target(f"ft.fft.{n}", {"n": 8}, n="positive", d="number") for n in ("fftfreq", "rfftfreq")),
 ]
 UNTRIED: dict[str, str] = {
+    "ft.random.Draws": "takes no arguments",
     **dict.fromkeys(
         [
             "ft.count",

@@ -10,7 +10,8 @@ from counterparts.calls import Function
 
 SAME_NAME = """
 acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_or
-bitwise_right_shift bitwise_xor ceil conj copysign cos cosh deg2rad erf exp exp2 expm1 floor
+bitwise_right_shift bitwise_xor ceil conj copysign cos cosh deg2rad digamma erf erfinv exp exp2
+expm1 floor lgamma xlogy
 floor_divide fmax fmin hypot imag isfinite isinf isnan isneginf isposinf log log10 log1p log2
 logaddexp logical_and logical_not logical_or logical_xor maximum minimum nextafter positive rad2deg
 real reciprocal remainder rsqrt sigmoid sign signbit sin sinh sqrt square tan tanh trunc
@@ -72,8 +73,8 @@ def _sinc(x: Any) -> Any:
     return ft.where(zero, 1.0, ft.sin(angle) / angle)
 
 
-def _xlogy(x: Any, y: Any) -> Any:
-    return ft.where(ft.equal(x, 0) & ~ft.isnan(y), 0.0 * x, x * ft.log(y))
+def _polygamma(x: Any, n: int) -> Any:
+    return ft.polygamma(n, x)
 
 
 def _heaviside(x: Any, values: Any) -> Any:
@@ -152,7 +153,8 @@ TABLE |= {
     "lerp": _lerp,
     "frac": _frac,
     "sinc": _sinc,
-    "xlogy": _xlogy,
+    **{f"polygamma.polygamma_n_{n}": _polygamma for n in range(5)},
+    "special.polygamma.special_polygamma_n_0": _polygamma,
     "special.xlog1py": lambda x, y: ft.where(
         ft.equal(x, 0) & ~ft.isnan(y), 0.0 * x, x * ft.log1p(y)
     ),

@@ -59,24 +59,13 @@ def _norm(
 def _transform(name: str) -> Function:
     def call(x: Any, *args: Any, **options: Any) -> Any:
         options = {k: "backward" if k == "norm" and v is None else v for k, v in options.items()}
-        names = ("s", "axes") if name.endswith("n") else ("n", "axis")
+        names = ("s", "axes") if name[-1] in "n2" else ("n", "axis")
         options |= dict(zip((*names, "norm"), args))
         if "dim" in options:
             options[names[1]] = options.pop("dim")
-        if options.get("s") is not None and options.get("axes") is None:
+        if options.get("s") is not None and options.get("axes") is None and name[-1] == "n":
             options["axes"] = range(-len(options["s"]), 0)
         return getattr(ft.fft, name)(x, **options)
-
-    return call
-
-
-def _transform2(name: str) -> Function:
-    nd = _transform(name)
-
-    def call(x: Any, *args: Any, **options: Any) -> Any:
-        options |= dict(zip(("s", "dim", "norm"), args))
-        options.setdefault("dim", (-2, -1))
-        return nd(x, **options)
 
     return call
 
@@ -132,7 +121,16 @@ def _vander(x: Any, N: int | None = None) -> Any:
 
 
 def _cdist(x: Any, y: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
-    return ft.linalg.vector_norm(x[..., :, None, :] - y[..., None, :, :], axis=-1, ord=p)
+    return ft.cdist(x, y, p)
+
+
+def _solve_triangular(
+    a: Any, b: Any, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    if left:
+        return ft.linalg.solve_triangular(a, b, lower=not upper, unit_diagonal=unitriangular)
+    a, b = (ft.swapaxes(v, -1, -2) for v in (a, b))
+    return ft.swapaxes(_solve_triangular(a, b, not upper, True, unitriangular), -1, -2)
 
 
 def _solve(a: Any, b: Any, left: bool = True) -> Any:
@@ -140,14 +138,6 @@ def _solve(a: Any, b: Any, left: bool = True) -> Any:
         return ft.linalg.solve(a, b)
     solved = ft.linalg.solve(ft.swapaxes(a, -1, -2), ft.swapaxes(b, -1, -2))
     return ft.swapaxes(solved, -1, -2)
-
-
-def _cond(x: Any, p: Any = None) -> Any:
-    if p is None or p == 2 or p == -2:
-        s = ft.linalg.svdvals(x)
-        top, bottom = s[..., 0], s[..., -1]
-        return bottom / top if p == -2 else top / bottom
-    return ft.linalg.matrix_norm(x, ord=p) * ft.linalg.matrix_norm(ft.linalg.inv(x), ord=p)
 
 
 def _hermitian(x: Any, UPLO: str = "L") -> Any:
@@ -186,7 +176,7 @@ TABLE: dict[str, Function] = {
     "inner": ft.inner,
     "kron": ft.kron,
     "linalg.cholesky": lambda x, upper=False: ft.linalg.cholesky(x, upper=upper),
-    "linalg.cond": _cond,
+    "linalg.cond": ft.linalg.cond,
     "linalg.cross": _cross,
     "linalg.det": ft.linalg.det,
     "linalg.diagonal": lambda x, offset=0, dim1=-2, dim2=-1: ft.diagonal(x, offset, dim1, dim2),
@@ -205,6 +195,7 @@ TABLE: dict[str, Function] = {
     "linalg.qr": lambda x, mode="reduced": tuple(ft.linalg.qr(x, mode=mode)),
     "linalg.slogdet": lambda x: tuple(ft.linalg.slogdet(x)),
     "linalg.solve": _solve,
+    "linalg.solve_triangular": _solve_triangular,
     "linalg.svd": _svd,
     "linalg.svdvals": ft.linalg.svdvals,
     "linalg.tensorinv": _tensorinv,
@@ -222,10 +213,10 @@ TABLE: dict[str, Function] = {
     "trace": lambda x: ft.linalg.trace(x),
     "vdot": lambda x, y: ft.vecdot(x, y),
 }
-for _name in "fft fftn hfft ifft ifftn ihfft irfft irfftn rfft rfftn".split():
+for (
+    _name
+) in "fft fft2 fftn hfft ifft ifft2 ifftn ihfft irfft irfft2 irfftn rfft rfft2 rfftn".split():
     TABLE[f"fft.{_name}"] = _transform(_name)
-for _name in ("fft", "ifft", "rfft", "irfft"):
-    TABLE[f"fft.{_name}2"] = _transform2(f"{_name}n")
 
 
 def _logdet(x: Any) -> Any:

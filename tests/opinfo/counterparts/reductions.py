@@ -65,16 +65,9 @@ def _index(function: Function) -> Function:
     return call
 
 
-def _scan_with_index(values: Function, better: Function) -> Function:
+def _scan_with_index(function: Function) -> Function:
     def call(x: Any, dim: int) -> Any:
-        if x.ndim == 0:
-            return x, ft.asarray(0)
-        best = values(x, axis=dim)
-        places = ft.arange(x.shape[dim]).reshape(
-            [-1 if i == dim % x.ndim else 1 for i in range(x.ndim)]
-        )
-        hit = better(x.detach() if hasattr(x, "detach") else x, best)
-        return best, ft.cumulative_max(ft.where(hit, places, -1), axis=dim)
+        return (x, ft.asarray(0)) if x.ndim == 0 else tuple(function(x, axis=dim))
 
     return call
 
@@ -230,11 +223,11 @@ TABLE: dict[str, Function] = {
     "bucketize": _bucketize,
     "count_nonzero": with_axes(ft.count_nonzero),
     "cov": _covariance,
-    "cummax": _scan_with_index(ft.cumulative_max, ft.greater_equal),
-    "cummin": _scan_with_index(ft.cumulative_min, ft.less_equal),
+    "cummax": _scan_with_index(ft.cummax),
+    "cummin": _scan_with_index(ft.cummin),
     "cumprod": _scanned(ft.cumulative_prod),
     "cumsum": _scanned(ft.cumulative_sum),
-    "logcumsumexp": _scanned(ft.cumulative_logsumexp),
+    "logcumsumexp": _scanned(ft.logcumsumexp),
     "cumulative_trapezoid": _cumulative_trapezoid,
     "diff": _diff,
     "dist": _dist,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
+import math
 from typing import Any
 
 import fl_tensor as ft
@@ -186,25 +187,30 @@ def _gather(x: Any, dim: int, index: Any) -> Any:
 def _scatter(mode: str) -> Function:
     """``scatter(x, dim, index, src)`` by the flat positions of what it writes."""
 
-    def call(x: Any, dim: int, index: Any, src: Any, reduce: str | None = None) -> Any:
-        if reduce not in (None, "add"):
+    def call(
+        x: Any, dim: int, index: Any, src: Any, reduce: str | None = None, include_self: bool = True
+    ) -> Any:
+        if reduce not in (None, *_REDUCED):
             return NotImplemented
         if x.ndim == 0:
-            return call(x.reshape(1), 0, index.reshape(-1), src, reduce).reshape(())
+            found = call(x.reshape(1), 0, index.reshape(-1), src, reduce, include_self)
+            return found.reshape(())
         if not hasattr(src, "shape"):
             src = ft.full(index.shape, src, dtype=x.dtype)
         source = src.reshape(-1) if src.ndim == 0 else src
         source = source[tuple(builtins.slice(0, n) for n in index.shape)] if index.ndim else source
         flat = _positions(x.shape, dim % x.ndim, index)
-        written = ft.scatter(
-            x.reshape(-1),
-            flat.reshape(-1),
-            source.reshape(-1),
-            mode="add" if reduce == "add" else mode,
-        )
+        kind, whole, flat = _REDUCED.get(reduce or "", mode), x.reshape(-1), flat.reshape(-1)
+        if not include_self:
+            whole = ft.scatter(whole, flat, _NEUTRAL[kind])
+        written = ft.scatter(whole, flat, source.reshape(-1), mode=kind)
         return written.reshape(x.shape)
 
     return call
+
+
+_NEUTRAL = {"add": 0.0, "max": -math.inf, "min": math.inf}
+_REDUCED = {"add": "add", "sum": "add", "amax": "max", "amin": "min"}
 
 
 def _positions(shape: Any, dim: int, index: Any) -> Any:
@@ -476,6 +482,7 @@ TABLE: dict[str, Function] = {
     "rot90": _rot90,
     "scatter": _scatter("set"),
     "scatter_add": _scatter("add"),
+    **{f"scatter_reduce.{mode}": _scatter("set") for mode in ("sum", "amax", "amin")},
     "select": _select,
     "select_scatter": _select_scatter,
     "slice": _slice,

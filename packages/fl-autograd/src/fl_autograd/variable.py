@@ -293,7 +293,6 @@ class Variable(InPlace, Array):
         object. Equality is elementwise; `in` of a list or tuple uses it."""
         return object.__hash__(self)
 
-
     def _copy(self) -> Self:
         # The copy of a leaf is another leaf; that of a result has the same history.
         made = object.__new__(type(self))

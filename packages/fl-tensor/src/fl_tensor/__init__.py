@@ -155,15 +155,26 @@ if TYPE_CHECKING:
     from fl_tensor.dtype_setting import default_dtype as default_dtype
     from fl_tensor.dtype_setting import get_default_dtype as get_default_dtype
     from fl_tensor.dtype_setting import set_default_dtype as set_default_dtype
+    from fl_tensor.functions.distances import cdist as cdist
     from fl_tensor.functions.quantiles import nanpercentile as nanpercentile
     from fl_tensor.functions.quantiles import nanquantile as nanquantile
     from fl_tensor.functions.quantiles import percentile as percentile
     from fl_tensor.functions.quantiles import quantile as quantile
+    from fl_tensor.functions.scans import cummax as cummax
+    from fl_tensor.functions.scans import cummin as cummin
+    from fl_tensor.functions.scans import logcumsumexp as logcumsumexp
+    from fl_tensor.functions.segments import segment_max as segment_max
+    from fl_tensor.functions.segments import segment_mean as segment_mean
+    from fl_tensor.functions.segments import segment_min as segment_min
+    from fl_tensor.functions.segments import segment_softmax as segment_softmax
+    from fl_tensor.functions.segments import segment_sum as segment_sum
     from fl_tensor.functions.sets import unique as unique
     from fl_tensor.functions.sets import unique_all as unique_all
     from fl_tensor.functions.sets import unique_counts as unique_counts
     from fl_tensor.functions.sets import unique_inverse as unique_inverse
     from fl_tensor.functions.sets import unique_values as unique_values
+    from fl_tensor.functions.special import polygamma as polygamma
+    from fl_tensor.functions.special import xlogy as xlogy
     from fl_tensor.numpy_functions.creating import *  # noqa: F403
     from fl_tensor.numpy_functions.data_types import *  # noqa: F403
     from fl_tensor.numpy_functions.elementwise import *  # noqa: F403
@@ -198,8 +209,13 @@ if TYPE_CHECKING:
 _LATER = {
     name: module
     for module, names in {
+        "dtype_setting": "default_dtype get_default_dtype set_default_dtype",
+        "functions.distances": "cdist",
         "functions.quantiles": "nanpercentile nanquantile percentile quantile",
+        "functions.scans": "cummax cummin logcumsumexp",
+        "functions.segments": "segment_max segment_mean segment_min segment_softmax segment_sum",
         "functions.sets": "unique unique_all unique_counts unique_inverse unique_values",
+        "functions.special": "polygamma xlogy",
         "numpy_functions.creating": (
             "array asarray_chkfinite copy diag_indices diag_indices_from diagflat frombuffer "
             "fromfunction fromiter identity indices ix_ mask_indices tri tril_indices_from "
@@ -249,7 +265,6 @@ _LATER = {
             "ulonglong ushort"
         ),
         "numpy_functions.windows": "bartlett blackman hamming hanning kaiser",
-        "dtype_setting": "default_dtype get_default_dtype set_default_dtype",
         "printing": "get_printoptions printoptions set_printoptions",
         "random": "Generator default_generator rand randn seed set_default_generator",
         "wrappers.check": "check",

@@ -25,7 +25,7 @@ SPECIAL = frozenset(
     "sum prod cumulative_sum cumulative_prod quantile nanquantile average norm "
     "truncated_normal attention recurrent max_pool_gradient avg_pool_gradient "
     "conv_data_gradient conv_weight_gradient "
-    "diff one_hot round angle".split()
+    "diff one_hot round angle polygamma scatter_max scatter_min".split()
 )
 #: Public elsewhere: ``ft.trace`` records a graph, the sum of a diagonal is ``ft.linalg.trace``.
 INTERNAL = frozenset({"trace"})

@@ -187,6 +187,27 @@ class DerivedOps:
         """The integer part, towards zero; integers are returned as they are."""
         return derived.floats.trunc(self, x)
 
+    def digamma(self, x: S) -> Any:
+        """The derivative of ``lgamma``. Infinite at 0, with the sign opposite to that of the zero; NaN
+        at the negative integers. The error is below 8 epsilons of 1 or of the result."""
+        return derived.gamma.digamma(self, x)
+
+    def lgamma(self, x: S) -> Any:
+        """``log(|gamma(x)|)``: infinite at 0, at the negative integers and at both infinities. For
+        x > 0 the relative error is below 4 epsilons; below 0 it is 8 epsilons of 1 or of the result."""
+        return derived.gamma.lgamma(self, x)
+
+    def polygamma(self, x: S, n: int) -> Any:
+        """The derivative of ``digamma`` of order ``n``, 0 <= n <= 30; infinite (odd ``n``) or NaN at
+        the negative integers. For x > 0 the relative error is below 20 epsilons. Raises ArgumentError
+        for another order."""
+        return derived.gamma.polygamma(self, x, n)
+
+    def erfinv(self, x: S) -> Any:
+        """The y with ``erf(y) = x``: infinite at -1 and 1, NaN outside [-1, 1]. By the algorithm AS 241
+        of Wichura (1988); the relative error is below 4 epsilons."""
+        return derived.inverse_normal.erfinv(self, x)
+
     def greater(self, x: Q, y: Q) -> Any:
         """``x > y`` as bool."""
         return derived.comparison.greater(self, x, y)
@@ -507,6 +528,16 @@ class DerivedOps:
         Without ``->`` the result has the names that occur once, in alphabetical order. Of several
         operands those are multiplied first whose product is the smallest beside them."""
         return derived.einsum.einsum(self, xs, subscripts)
+
+    def scatter_max(self, x: Q, indices: A, updates: Q, axis: Axis = 0) -> Any:
+        """``x`` where ``gather`` with these ``indices`` would read it replaced with the largest of it
+        and all ``updates`` for that place (shape and dtype of ``gather(x, indices, axis)``); NaN if one
+        is."""
+        return derived.extremes.scatter_max(self, x, indices, updates, axis)
+
+    def scatter_min(self, x: Q, indices: A, updates: Q, axis: Axis = 0) -> Any:
+        """As ``scatter_max``, with the smallest."""
+        return derived.extremes.scatter_min(self, x, indices, updates, axis)
 
     def argwhere(self, x: A) -> Any:
         """The index of every element that is not zero, in C order: (count, axes) int64."""

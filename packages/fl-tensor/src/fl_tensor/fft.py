@@ -23,17 +23,21 @@ from fl_tensor.functions.creation import DeviceLike, DTypeLike
 
 __all__ = [
     "fft",
+    "fft2",
     "fftfreq",
     "fftn",
     "fftshift",
     "hfft",
     "ifft",
+    "ifft2",
     "ifftn",
     "ifftshift",
     "ihfft",
     "irfft",
+    "irfft2",
     "irfftn",
     "rfft",
+    "rfft2",
     "rfftfreq",
     "rfftn",
 ]
@@ -107,6 +111,29 @@ def irfftn(x: ArrayLike, s: Sizes = None, axes: Sizes = None, norm: str = "backw
     last = 2 * (last - 1) if s is None else last
     x = _resized("irfftn", x, along, (*rest, _half("irfftn", last)))
     return _scaled("irfftn", run("irfftn", x, x._raw, last, along), (*rest, last), norm)
+
+
+# ---- the last two axes ---------------------------------------------------------------------------
+
+
+def fft2(x: ArrayLike, s: Sizes = None, axes: Sizes = (-2, -1), norm: str = "backward") -> Any:
+    """``fftn`` along two axes, by default the last two."""
+    return fftn(x, s, axes, norm)
+
+
+def ifft2(x: ArrayLike, s: Sizes = None, axes: Sizes = (-2, -1), norm: str = "backward") -> Any:
+    """Inverse of ``fft2``."""
+    return ifftn(x, s, axes, norm)
+
+
+def rfft2(x: ArrayLike, s: Sizes = None, axes: Sizes = (-2, -1), norm: str = "backward") -> Any:
+    """``rfftn`` of a real ``x`` along two axes, by default the last two."""
+    return rfftn(x, s, axes, norm)
+
+
+def irfft2(x: ArrayLike, s: Sizes = None, axes: Sizes = (-2, -1), norm: str = "backward") -> Any:
+    """Inverse of ``rfft2``."""
+    return irfftn(x, s, axes, norm)
 
 
 # ---- frequencies ---------------------------------------------------------------------------------

@@ -19,6 +19,9 @@ from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.functions import elementwise, generated, products, reducing, shaping
 from fl_tensor.functions import outer as outer
 from fl_tensor.functions.creation import DTypeLike
+from fl_tensor.functions.matrices import cond as cond
+from fl_tensor.functions.matrices import norm as norm
+from fl_tensor.functions.matrices import solve_triangular as solve_triangular
 from fl_tensor.functions.products import cross as cross
 from fl_tensor.functions.products import matmul as matmul
 from fl_tensor.functions.products import tensordot as tensordot
@@ -26,6 +29,7 @@ from fl_tensor.functions.products import vecdot as vecdot
 
 __all__ = [
     "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",
@@ -40,11 +44,13 @@ __all__ = [
     "matrix_power",
     "matrix_rank",
     "matrix_transpose",
+    "norm",
     "outer",
     "pinv",
     "qr",
     "slogdet",
     "solve",
+    "solve_triangular",
     "svd",
     "svdvals",
     "tensordot",

@@ -7,6 +7,7 @@ from fl_autograd.rules import (
     complex_parts,
     contractions,
     elementwise,
+    extremes,
     fourier,
     fused,
     linalg,
@@ -15,6 +16,7 @@ from fl_autograd.rules import (
     recurrent,
     reductions,
     shapes,
+    special,
 )
 from fl_autograd.rules.table import NON_DIFFERENTIABLE, RULES, Rule, rule
 
@@ -26,6 +28,7 @@ __all__ = [
     "complex_parts",
     "contractions",
     "elementwise",
+    "extremes",
     "fourier",
     "fused",
     "linalg",
@@ -35,4 +38,5 @@ __all__ = [
     "reductions",
     "rule",
     "shapes",
+    "special",
 ]

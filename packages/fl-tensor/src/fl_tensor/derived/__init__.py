@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from fl_tensor.derived import diagonals as diagonals
     from fl_tensor.derived import einsum as einsum
     from fl_tensor.derived import elementwise as elementwise
+    from fl_tensor.derived import extremes as extremes
     from fl_tensor.derived import fft as fft
     from fl_tensor.derived import floats as floats
+    from fl_tensor.derived import gamma as gamma
+    from fl_tensor.derived import inverse_normal as inverse_normal
     from fl_tensor.derived import linalg as linalg
     from fl_tensor.derived import loss as loss
     from fl_tensor.derived import manipulation as manipulation
@@ -42,10 +45,10 @@ if TYPE_CHECKING:
 
 #: The modules with operations, in the order of the documentation.
 MODULES = (
-    "elementwise", "floats", "comparison", "reduction", "scan", "nan", "statistics", "manipulation",
-    "repetition", "diagonals", "product", "einsum", "search", "normalization", "pooling",
-    "pooling_gradient", "conv_gradient", "loss", "attention", "sequence", "sampling", "truncation",
-    "complex_parts", "linalg", "fft",
+    "elementwise", "floats", "gamma", "inverse_normal", "comparison", "reduction", "scan", "nan",
+    "statistics", "manipulation", "repetition", "diagonals", "product", "einsum", "extremes",
+    "search", "normalization", "pooling", "pooling_gradient", "conv_gradient", "loss", "attention",
+    "sequence", "sampling", "truncation", "complex_parts", "linalg", "fft",
 )  # fmt: skip
 
 

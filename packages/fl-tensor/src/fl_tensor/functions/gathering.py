@@ -11,7 +11,7 @@ from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from fl_tensor.errors import DTypeError, IndexingError, ShapeError
 from fl_tensor.functions.elementwise import where
 
 __all__ = [
@@ -44,10 +44,11 @@ def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Any:
 def scatter(
     x: ArrayLike, indices: ArrayLike, updates: ArrayLike, axis: int = 0, mode: str = "set"
 ) -> Any:
-    """``x`` with ``updates`` written (``"set"``) or added (``"add"``) where ``gather`` would read.
-    ``updates`` broadcast to the shape of ``gather(x, indices, axis)``."""
-    if mode not in ("set", "add"):
-        raise ArgumentError(f"[scatter] mode {mode!r}: expected 'set' or 'add'")
+    """``x`` with ``updates`` written (``"set"``) or added (``"add"``) where ``gather`` would read,
+    or there the largest (``"max"``) or smallest (``"min"``) of ``x`` and all updates. ``updates``
+    broadcast to the shape of ``gather(x, indices, axis)``. The gradient of a maximum goes in equal
+    parts to all that reach it."""
+    mode = arguments.choice_of("scatter", mode, "mode", ("set", "add", "max", "min"))
     x, indices, updates = operands_of("scatter", "AAA", x, indices, updates)
     axis = axis_of("scatter", axis, x.shape)
     indices = in_range("scatter", indices, x.shape[axis], axis, x.shape)
@@ -57,7 +58,12 @@ def scatter(
         if rules.broadcast("scatter", updates.shape, shape) != shape:
             rules.fail("scatter", x=x.shape, updates=updates.shape, why=f"updates must fit {shape}")
         updates = run("broadcast_to", updates, updates._raw, shape)
-    return run("scatter", x, x._raw, indices._raw, updates._raw, axis, mode)
+    given = (x._raw, indices._raw, updates._raw, axis)
+    if mode in ("max", "min"):
+        if x.dtype.kind == "c":
+            raise DTypeError(f"[scatter] x is {x.dtype}: complex numbers have no {mode}imum")
+        return run(f"scatter_{mode}", x, *given)
+    return run("scatter", x, *given, mode)
 
 
 def in_range(op: str, indices: Any, size: int, axis: int, shape: Sequence[int]) -> Any:

@@ -59,10 +59,12 @@ __all__ = [
     "deg2rad",
     "diag",
     "diagonal",
+    "digamma",
     "divide",
     "dot",
     "equal",
     "erf",
+    "erfinv",
     "exp",
     "exp2",
     "expm1",
@@ -86,6 +88,7 @@ __all__ = [
     "layer_norm",
     "less",
     "less_equal",
+    "lgamma",
     "linear",
     "log",
     "log10",
@@ -633,6 +636,24 @@ def signbit(x: ArrayLike) -> Any:
 def trunc(x: ArrayLike) -> Any:
     """The integer part, towards zero; integers are returned as they are."""
     return unary("trunc", "R", x)
+
+
+def digamma(x: ArrayLike) -> Any:
+    """The derivative of ``lgamma``. Infinite at 0, with the sign opposite to that of the zero; NaN
+    at the negative integers. The error is below 8 epsilons of 1 or of the result."""
+    return unary("digamma", "S", x)
+
+
+def lgamma(x: ArrayLike) -> Any:
+    """``log(|gamma(x)|)``: infinite at 0, at the negative integers and at both infinities. For
+    x > 0 the relative error is below 4 epsilons; below 0 it is 8 epsilons of 1 or of the result."""
+    return unary("lgamma", "S", x)
+
+
+def erfinv(x: ArrayLike) -> Any:
+    """The y with ``erf(y) = x``: infinite at -1 and 1, NaN outside [-1, 1]. By the algorithm AS 241
+    of Wichura (1988); the relative error is below 4 epsilons."""
+    return unary("erfinv", "S", x)
 
 
 def greater(x: ArrayLike, y: ArrayLike) -> Any:

@@ -1,58 +1,22 @@
-"""Random generators, and the default generator."""
+"""Random generators, the default generator, and functions that draw from it."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import Any
-
-from fl_tensor.arguments import seed_of, shape_of
-from fl_tensor.arrays.tensor import Tensor
-from fl_tensor.errors import ArgumentError
+from fl_tensor.random.categories import categorical_log_prob as categorical_log_prob
+from fl_tensor.random.defaults import default_generator as default_generator
+from fl_tensor.random.defaults import seed as seed
+from fl_tensor.random.defaults import set_default_generator as set_default_generator
 from fl_tensor.random.draws import Draws as Draws
+from fl_tensor.random.functions import beta as beta
+from fl_tensor.random.functions import categorical as categorical
+from fl_tensor.random.functions import choice as choice
+from fl_tensor.random.functions import exponential as exponential
+from fl_tensor.random.functions import gamma as gamma
+from fl_tensor.random.functions import integers as integers
+from fl_tensor.random.functions import multinomial as multinomial
+from fl_tensor.random.functions import permutation as permutation
+from fl_tensor.random.functions import poisson as poisson
+from fl_tensor.random.functions import rand as rand
+from fl_tensor.random.functions import randn as randn
 from fl_tensor.random.generator import Generator as Generator
 from fl_tensor.random.generator import Size as Size
-
-_process_generator = Generator(0)
-_context_generator: ContextVar[Generator | None] = ContextVar("fl_tensor_generator", default=None)
-
-
-def default_generator() -> Generator:
-    """The generator that random functions use here when none is passed."""
-    return _context_generator.get() or _process_generator
-
-
-def set_default_generator(generator: Generator) -> None:
-    """Make ``generator`` the default in this context (a thread of its own, say) and those it
-    starts. Raises ArgumentError for what is no Generator."""
-    if not isinstance(generator, Generator):
-        raise ArgumentError(f"[set_default_generator] {generator!r}: expected a Generator")
-    _context_generator.set(generator)
-
-
-def seed(n: int) -> Generator:
-    """Restart the default generator from seed ``n``; returns it. Raises ArgumentError unless
-    ``0 <= n < 2**64``."""
-    generator = default_generator()
-    generator.set_state({"seed": seed_of("seed", n), "offset": 0})
-    return generator
-
-
-def rand(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
-    """Uniform on [0, 1). Options as in ``Generator.uniform``."""
-    return _generator("rand", generator).uniform(shape_of("rand", shape), **options)
-
-
-def randn(shape: Size = (), generator: Generator | None = None, **options: Any) -> Tensor:
-    """Standard normal. Options as in ``Generator.normal``."""
-    return _generator("randn", generator).normal(shape_of("randn", shape), **options)
-
-
-def _generator(op: str, given: Generator | None) -> Generator:
-    if given is None:
-        return default_generator()
-    if not isinstance(given, Generator):
-        raise ArgumentError(
-            f"[{op}] generator {given!r}: expected a Generator; a shape is one argument, as in "
-            f"{op}((2, 3))"
-        )
-    return given

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_memory.forks import free_after_fork
-from fl_tensor import dtypes, functions
+from fl_tensor import dtypes, functions, rules
 from fl_tensor.arguments import axis_of, int_of, scalar, seed_of, shape_of
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
 from fl_tensor.derived.truncation import TRUNCATED_WORDS
 from fl_tensor.dispatch import registry
-from fl_tensor.dispatch.frontend import cast, operands_of
+from fl_tensor.dispatch.frontend import ArrayLike, cast, operands_of
 from fl_tensor.dispatch.registry import BackendLike
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError
 from fl_tensor.functions import elementwise, gathering
 from fl_tensor.functions.creation import DeviceLike, DTypeLike, created, place_for
-from fl_tensor.random import choosing
+from fl_tensor.random import categories, choosing, distributions
 from fl_tensor.random.draws import NOTING
 
 Size = int | Sequence[int]
@@ -168,6 +168,90 @@ class Generator:
             raise ArgumentError(f"[bernoulli] p {p}: expected a probability")
         x = self.uniform(shape, dtype=dtypes.DEFAULT_FLOAT, device=device, backend=backend) < p
         return x.astype(dtype or dtypes.bool)
+
+    def exponential(
+        self,
+        scale: ArrayLike = 1.0,
+        shape: Size | None = None,
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+        backend: BackendLike | None = None,
+    ) -> Any:
+        """Exponential numbers with mean ``scale``, a number or an array; ``shape`` is that of
+        ``scale`` unless given, the dtype too. Differentiable by ``scale``."""
+        return distributions.exponential(self, scale, shape, dtype, device, backend)
+
+    def poisson(
+        self,
+        rate: ArrayLike = 1.0,
+        shape: Size | None = None,
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+        backend: BackendLike | None = None,
+    ) -> Tensor:
+        """Poisson numbers with mean ``rate``, a number or an array; ``shape`` is that of ``rate``
+        unless given; int64 unless another dtype is given. On a backend without float64 the
+        distribution is met for rates up to 10,000. Raises ArgumentError unless
+        ``0 <= rate <= 1e9``."""
+        given = distributions.parameter("poisson", rate, shape, device, backend)
+        kind = dtypes.DEFAULT_INT if dtype is None else dtypes.dtype(dtype)
+        return cast(distributions.poisson(self, given), kind)
+
+    def gamma(
+        self,
+        concentration: ArrayLike,
+        scale: ArrayLike = 1.0,
+        shape: Size | None = None,
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+        backend: BackendLike | None = None,
+    ) -> Any:
+        """Gamma with density in proportion to ``x^(concentration - 1) exp(-x / scale)``. Parameters
+        are numbers or arrays; ``shape`` is that of ``concentration`` unless given. Differentiable
+        by ``scale`` alone. Raises ArgumentError unless concentration > 0."""
+        given = distributions.parameter("gamma", concentration, shape, device, backend)
+        found = functions.exp(functions.add(*distributions.log_gamma(self, given)))
+        found = cast(found, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype))
+        return found if isinstance(scale, float) and scale == 1.0 else found * scale
+
+    def beta(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        shape: Size | None = None,
+        dtype: DTypeLike = None,
+        device: DeviceLike = None,
+        backend: BackendLike | None = None,
+    ) -> Tensor:
+        """Beta with density in proportion to ``x^(a - 1) (1 - x)^(b - 1)``, from two gamma numbers.
+        Parameters are numbers or arrays, and broadcast; ``shape`` is theirs unless given. Raises
+        ArgumentError unless a > 0 and b > 0."""
+        pair = [distributions.parameter("beta", v, shape, device, backend) for v in (a, b)]
+        size = rules.broadcast("beta", pair[0].shape, pair[1].shape)
+        wide = [functions.broadcast_to(v, size) for v in pair]
+        logs = [functions.add(*distributions.log_gamma(self, v)) for v in wide]
+        found = functions.sigmoid(functions.subtract(*logs))
+        return cast(found, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype))
+
+    def categorical(
+        self, logits: ArrayLike, shape: Size = (), axis: int = -1, replace: bool = True
+    ) -> Any:
+        """Class numbers, int64, with probabilities ``softmax(logits, axis)``; the other axes of
+        ``logits`` are a batch. The result is (*shape, *batch).
+
+        replace  whether a class may come several times in ``shape``; without, classes are drawn one
+                 after the other from those left
+
+        A class of -inf never comes. Raises ArgumentError for NaN, inf, and too few classes. See
+        ``ft.random.categorical_log_prob``.
+        """
+        return categories.categorical(self, "categorical", logits, shape, axis, replace)
+
+    def multinomial(self, weights: ArrayLike, n: int, replace: bool = False) -> Any:
+        """``n`` class numbers, int64, for each row of ``weights`` (..., classes), which are >= 0
+        and need not add up to 1: (..., n). As ``torch.multinomial``; ``numpy.random.multinomial``
+        counts how often each class comes."""
+        return categories.multinomial(self, weights, n, replace)
 
     def permutation(
         self, n: int, device: DeviceLike = None, backend: BackendLike | None = None

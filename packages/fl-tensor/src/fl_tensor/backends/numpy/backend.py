@@ -25,6 +25,7 @@ from fl_tensor.backends.numpy.adapter import (
     adapt,
 )
 from fl_tensor.backends.numpy.contractions import Contractions
+from fl_tensor.backends.numpy.extremes import Extremes
 from fl_tensor.backends.numpy.fft import Fft
 from fl_tensor.backends.numpy.linalg import Linalg
 from fl_tensor.backends.numpy.ordering import Ordering
@@ -50,7 +51,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _INT64 = np.dtype(np.int64)
 
 
-class NumpyBackend(ShapeOps, Ordering, Contractions, Linalg, Fft, TensorBackend):
+class NumpyBackend(ShapeOps, Ordering, Contractions, Linalg, Fft, Extremes, TensorBackend):
     """Eager arithmetic on the host."""
 
     CONTRACT = (1, 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,18 @@ def scatter(
 ) -> HostArray:
     places = np.take(np.arange(x.size).reshape(x.shape), indices, axis)
     out = x.flatten()
+    combine = _COMBINED[mode]
     for place, update in zip(places.ravel(), updates.ravel(), strict=True):
-        out[place] = update if mode == "set" else out[place] + update
+        out[place] = combine(out[place], update)
     return out.reshape(x.shape)
+
+
+_COMBINED: dict[str, Callable[[Any, Any], Any]] = {
+    "set": lambda old, new: new,
+    "add": operator.add,
+    "max": np.maximum,
+    "min": np.minimum,
+}
 
 
 def slice_update(
