@@ -41,6 +41,7 @@ ACCEPTED: dict[str, str] = {
     "nn.ClipGradNorm(max_norm=inf)": "no bound: the norm is only measured",
     "nn.clip_grad_norm_(max_norm=inf)": "no bound: the norm is only measured",
     "nn.save_weights(shard_size=None)": "one file",
+    "nn.LBFGS(max_eval=None)": "as many as max_iter needs",
     "nn.SpectralNorm(axis=None)": "the axis of the outputs of that layer",
     "nn.Upsample(size=[2])": "one size for each of one spatial axis",
     "nn.WeightNorm(axis=None)": "one norm of the whole weight",

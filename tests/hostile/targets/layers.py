@@ -263,6 +263,14 @@ TARGETS: list[Target] = [
         bias="array",
     ),
     target(
+        "nn.interpolate",
+        {"x": lambda: x(1, 2, 3, 4), "size": 2},
+        x="required_array",
+        size="positive",
+        mode="choice",
+        antialias="flag",
+    ),
+    target(
         "nn.derive_padding",
         {"size": 5, "window": 3},
         size="positive",

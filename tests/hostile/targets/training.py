@@ -74,6 +74,17 @@ TARGETS: list[Target] = [
         eps="rate",
     ),
     target(
+        "nn.LBFGS",
+        {"params": parameters, "lr": 0.1},
+        params="parameters",
+        lr="rate",
+        max_iter="positive",
+        max_eval="positive",
+        tolerance_grad="rate",
+        tolerance_change="rate",
+        history_size="positive",
+    ),
+    target(
         "nn.SGD momentum", {"params": parameters, "lr": 0.1}, momentum="rate", weight_decay="rate"
     ),
     target(

@@ -12,7 +12,7 @@ from fl_nn.layers import pool
 from fl_nn.layers.interpolation_weights import Axis, contributions, matrix, nearest
 from fl_nn.module import Module
 from fl_tensor.annotations import explained
-from fl_tensor.arguments import choice_of, float_of, ints_of, is_single, per_axis
+from fl_tensor.arguments import choice_of, flag_of, float_of, ints_of, is_single, per_axis
 from fl_tensor.dtypes import HALF
 
 #: The modes, with the number of spatial axes that each takes.
@@ -129,6 +129,10 @@ def _check_settings(
     size: Any, factor: Any, mode: Any, align_corners: Any, recompute: Any, antialias: Any
 ) -> None:
     choice_of("interpolate", mode, "mode", MODES)
+    flags = {"align_corners": align_corners, "recompute_scale_factor": recompute}
+    for name, flag in {**flags, "antialias": antialias}.items():
+        if flag is not None or name not in flags:
+            flag_of("interpolate", flag, name)
     problem = ""
     if (size is None) == (factor is None):
         problem = f"size {size}, scale_factor {factor}: give one of the two"
