@@ -204,7 +204,10 @@ def _raise_invalid_result(
         raise
     except Exception:
         pass  # what the rule itself raised is on its way
-    if not isinstance(error, FlError) and (better := explain(rule.name, error, again)) is not error:
+    if isinstance(error, FlError) and not isinstance(error, BackendError):
+        return
+    better = explain(rule.name, error, again)
+    if better is not error:
         raise better from error
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from fl_autograd import compile as compiler
 from fl_autograd import policy, tape
 from fl_autograd.casting import cast_operands
+from fl_autograd.codegen import expect_value
 from fl_autograd.dispatch import tape_for
 from fl_autograd.errors import GradError
 from fl_autograd.fusion import fuse
@@ -24,7 +25,7 @@ from fl_autograd.rules.table import Rule, Vjp
 from fl_autograd.tape import Tape
 from fl_autograd.variable import Variable
 from fl_tensor import Array
-from fl_tensor.array_classes import KINDS, answer, prepare
+from fl_tensor.array_classes import KINDS, prepare
 from fl_tensor.errors import FlError
 
 __all__ = [
@@ -178,7 +179,8 @@ def defop(
             return record(tape_for(lead._backend), *values.values())
         values.update((a, x if x is None else x._raw) for a, x in zip(arrays, made))
         found = forward(lead._ops(), *values.values())
-        return lead._wrap(answer(name, lead._backend, found))
+        expect_value(name, lead._backend, found)
+        return lead._wrap(found)
 
     operation.__name__ = operation.__qualname__ = name
     operation.__doc__ = forward.__doc__

@@ -24,7 +24,9 @@ def explain(where: str, error: Exception, again: Callable[[], Any]) -> Exception
     except Exception:
         pass
     if str(error).startswith(f"[{where}] "):  # its result is no value
-        return BackendError(str(error))
+        numpy = " gave a ndarray" in str(error)
+        way = ": write ops.exp(x), not np.exp(x), or give the array to ops.from_host"
+        return BackendError(str(error) + way * numpy)
     if set(re.findall(r"\w+", str(error))) & {kind.__name__ for kind in VALUES}:
         return DTypeError(
             f"[{where}] {error}: a backend's value has no operators and methods; write "

@@ -79,8 +79,6 @@ def answer(op: str, backend: Any, result: Any) -> Any:
     if kind not in VALUES:
         if not issubclass(kind, (TensorAdapter, ArrayValue)):
             lost = ": is a return missing?" if result is None else ""
-            if kind.__module__ == "numpy":
-                lost = ": write ops.exp(x), not np.exp(x), or give the array to ops.from_host"
             raise BackendError(
                 f"[{op}] backend {backend.name!r} gave a {kind.__name__}, expected a "
                 f"TensorAdapter{lost}"
