@@ -57,6 +57,10 @@ SENSITIVE = {
     "power": lambda x: ft.power(x, x),
     "hypot": lambda x: ft.hypot(x, x),
     "logaddexp": lambda x: ft.logaddexp(x, x),
+    "lgamma": ft.lgamma,
+    "digamma": ft.digamma,
+    "polygamma": lambda x: ft.polygamma(1, x),
+    "erfinv": ft.erfinv,
     "cumulative_sum": lambda x: ft.cumulative_sum(x, 0),
     "cumulative_prod": lambda x: ft.cumulative_prod(x, 0),
     "cumulative_logsumexp": lambda x: ft.cumulative_logsumexp(x, 0),
@@ -74,8 +78,8 @@ DECOMPOSITIONS = {
 # Of complex operands or results: only named here.
 ALSO_DECOMPOSITIONS = "eig eigvals fft ifft irfft fftn ifftn rfftn irfftn hfft ihfft".split()
 PROMOTED = (
-    "reshape permute broadcast_to concatenate pad slice gather scatter sort expand_dims flip "
-    "moveaxis roll slice_update split squeeze stack swapaxes take_along_axis tile topk pad_edges "
+    "reshape permute broadcast_to concatenate pad slice gather scatter scatter_max scatter_min "
+    "sort expand_dims flip moveaxis roll slice_update split squeeze stack swapaxes take_along_axis tile topk pad_edges "
     "repeat unstack diag diagonal tril triu embedding unique where to_host cast "
     "negative absolute add subtract multiply divide remainder maximum minimum max min fmax fmin "
     "sqrt cbrt sin cos tanh atan atan2 sigmoid relu silu clip deg2rad rad2deg copysign nan_to_num "

@@ -70,7 +70,14 @@ def test_the_contract_is_small_and_pinned():
 
 def test_every_operation_is_public():
     internal = {"full", "arange", "from_host", "to_host", "random_bits", "uniform", "normal"}
-    internal |= {"slice", "slice_update", "pad_edges", "truncated_normal"}
+    internal |= {
+        "slice",
+        "slice_update",
+        "pad_edges",
+        "truncated_normal",
+        "scatter_max",
+        "scatter_min",
+    }
     for op in contract.OPERATIONS:
         if op.name not in internal:
             apart = {"linalg": ft.linalg, "fft": ft.fft}

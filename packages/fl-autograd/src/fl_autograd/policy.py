@@ -28,7 +28,8 @@ FAMILIES: dict[str, frozenset[str]] = {
         "dot inner outer kron vecdot tensordot einsum",
         # Their results leave the range of half precision, or lose too many digits in it.
         "sensitive": "exp exp2 expm1 log log2 log10 log1p power square reciprocal rsqrt erf gelu "
-        "softplus logit tan sinh cosh acos asin acosh asinh atanh hypot logaddexp "
+        "softplus logit tan sinh cosh acos asin acosh asinh atanh hypot logaddexp lgamma digamma "
+        "polygamma erfinv "
         "sum prod mean var std norm average trace logsumexp "
         "nansum nanprod nanmean nanvar nanstd "
         "cumulative_sum cumulative_prod cumulative_logsumexp softmax log_softmax cross_entropy",
