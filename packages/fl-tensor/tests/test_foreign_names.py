@@ -183,7 +183,7 @@ def test_a_line_outside_the_sections_of_a_table_is_refused(tmp_path):
 
 
 @pytest.mark.defect("N35")
-@pytest.mark.parametrize("module", [ft, ft.linalg, ft.fft], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [ft, ft.linalg, ft.fft, ft.random], ids=lambda m: m.__name__)
 def test_dir_is_the_public_names(module):
     names = dir(module)
     assert not {"Any", "annotations", "operand", "limits", "TYPE_CHECKING", "arrays"} & set(names)

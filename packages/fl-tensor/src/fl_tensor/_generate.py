@@ -92,7 +92,7 @@ def functions(operations: Iterable[OpSpec]) -> str:
     lines += [
         "from __future__ import annotations\n",
         "from collections.abc import Sequence",
-        "from typing import Any\n",
+        "from typing import Any, NoReturn\n",
         *(["from fl_tensor import dtypes"] if takes_dtype else []),
         "from fl_tensor.arguments import axes, axis_of, either, flag_of, float_of, int_of, "
         "shape_of",
@@ -106,6 +106,7 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "    unary,",
         ")",
         *(["from fl_tensor.dtypes import DType"] if takes_dtype else []),
+        "from fl_tensor.foreign_names.keywords import refuse",
         "",
     ]
     exported = sorted({op.name for op in specs} - INTERNAL)
@@ -184,6 +185,9 @@ def _function(op: OpSpec) -> list[str]:
         else:
             body += ["return run(", *(f"    {a}," for a in [f'"{op.name}"', lead, *passed]), ")"]
     body = [_chosen(op, name, of) for name, of in also.items() if of] + body
+    if any(str(p.annotation) in ("Axes", "Axis", "NewAxis") for p in op.parameters):
+        parameters.append("**foreign: NoReturn")
+        body = ["if foreign:", f'    refuse("{op.name}", foreign)', *body]
     doc = textwrap.indent(f'"""{op.doc}{remark}"""', "    ").lstrip()
     return [
         *_define(op.name, parameters, "Any", ""),

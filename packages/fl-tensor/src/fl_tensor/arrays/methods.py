@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import fl_tensor.functions as functions
 from fl_tensor.arrays.numpy_methods import NumPyMethods
@@ -11,6 +11,7 @@ from fl_tensor.device import Device
 from fl_tensor.dispatch import frontend
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
+from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions import elementwise, gathering, reducing, searching, shaping
 
 Axes = int | Sequence[int] | None
@@ -81,10 +82,14 @@ class ArrayMethods(NumPyMethods):
         """The last two axes exchanged."""
         return functions.swapaxes(self, -2, -1)
 
-    def squeeze(self, axis: Axes = None) -> Any:
+    def squeeze(self, axis: Axes = None, **foreign: NoReturn) -> Any:
+        if foreign:
+            refuse("squeeze", foreign)
         return shaping.squeeze(self, axis)
 
-    def expand_dims(self, axis: int) -> Any:
+    def expand_dims(self, axis: int, **foreign: NoReturn) -> Any:
+        if foreign:
+            refuse("expand_dims", foreign)
         return shaping.expand_dims(self, axis)
 
     def sum(
@@ -93,7 +98,10 @@ class ArrayMethods(NumPyMethods):
         keepdims: bool = False,
         dtype: DTypeLike = None,
         out: None = None,
+        **foreign: NoReturn,
     ) -> Any:
+        if foreign:
+            refuse("sum", foreign)
         return reducing.sum(_operand("sum", self, out), axis, keepdims, dtype)
 
     def prod(
@@ -102,7 +110,10 @@ class ArrayMethods(NumPyMethods):
         keepdims: bool = False,
         dtype: DTypeLike = None,
         out: None = None,
+        **foreign: NoReturn,
     ) -> Any:
+        if foreign:
+            refuse("prod", foreign)
         return reducing.prod(_operand("prod", self, out), axis, keepdims, dtype)
 
     def mean(
@@ -111,7 +122,10 @@ class ArrayMethods(NumPyMethods):
         keepdims: bool = False,
         dtype: DTypeLike = None,
         out: None = None,
+        **foreign: NoReturn,
     ) -> Any:
+        if foreign:
+            refuse("mean", foreign)
         return functions.mean(_operand("mean", self, out, dtype), axis, keepdims)
 
     def var(
@@ -122,7 +136,10 @@ class ArrayMethods(NumPyMethods):
         dtype: DTypeLike = None,
         out: None = None,
         ddof: float | None = None,
+        **foreign: NoReturn,
     ) -> Any:
+        if foreign:
+            refuse("var", foreign)
         x = _operand("var", self, out, dtype)
         return functions.var(x, axis, keepdims, correction if ddof is None else ddof)
 
@@ -134,26 +151,53 @@ class ArrayMethods(NumPyMethods):
         dtype: DTypeLike = None,
         out: None = None,
         ddof: float | None = None,
+        **foreign: NoReturn,
     ) -> Any:
+        if foreign:
+            refuse("std", foreign)
         x = _operand("std", self, out, dtype)
         return functions.std(x, axis, keepdims, correction if ddof is None else ddof)
 
-    def max(self, axis: Axes = None, keepdims: bool = False, out: None = None) -> Any:
+    def max(
+        self, axis: Axes = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
+    ) -> Any:
+        if foreign:
+            refuse("max", foreign)
         return functions.max(_operand("max", self, out), axis, keepdims)
 
-    def min(self, axis: Axes = None, keepdims: bool = False, out: None = None) -> Any:
+    def min(
+        self, axis: Axes = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
+    ) -> Any:
+        if foreign:
+            refuse("min", foreign)
         return functions.min(_operand("min", self, out), axis, keepdims)
 
-    def any(self, axis: Axes = None, keepdims: bool = False, out: None = None) -> Any:
+    def any(
+        self, axis: Axes = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
+    ) -> Any:
+        if foreign:
+            refuse("any", foreign)
         return functions.any(_operand("any", self, out), axis, keepdims)
 
-    def all(self, axis: Axes = None, keepdims: bool = False, out: None = None) -> Any:
+    def all(
+        self, axis: Axes = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
+    ) -> Any:
+        if foreign:
+            refuse("all", foreign)
         return functions.all(_operand("all", self, out), axis, keepdims)
 
-    def argmax(self, axis: int | None = None, keepdims: bool = False, out: None = None) -> Any:
+    def argmax(
+        self, axis: int | None = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
+    ) -> Any:
+        if foreign:
+            refuse("argmax", foreign)
         return searching.argmax(_operand("argmax", self, out), axis, keepdims)
 
-    def argmin(self, axis: int | None = None, keepdims: bool = False, out: None = None) -> Any:
+    def argmin(
+        self, axis: int | None = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
+    ) -> Any:
+        if foreign:
+            refuse("argmin", foreign)
         return searching.argmin(_operand("argmin", self, out), axis, keepdims)
 
     def exp(self) -> Any:
@@ -180,7 +224,9 @@ class ArrayMethods(NumPyMethods):
     def round(self, decimals: int = 0, out: None = None) -> Any:
         return elementwise.round(_operand("round", self, out), decimals)
 
-    def argsort(self, axis: int = -1, descending: bool = False) -> Any:
+    def argsort(self, axis: int = -1, descending: bool = False, **foreign: NoReturn) -> Any:
+        if foreign:
+            refuse("argsort", foreign)
         return functions.argsort(self, axis, descending)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -192,10 +238,14 @@ class ArrayMethods(NumPyMethods):
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         return functions.swapaxes(self, axis1, axis2)
 
-    def repeat(self, repeats: Any, axis: int | None = None) -> Any:
+    def repeat(self, repeats: Any, axis: int | None = None, **foreign: NoReturn) -> Any:
+        if foreign:
+            refuse("repeat", foreign)
         return shaping.repeat(self, repeats, axis)
 
-    def take(self, indices: Any, axis: int | None = None) -> Any:
+    def take(self, indices: Any, axis: int | None = None, **foreign: NoReturn) -> Any:
+        if foreign:
+            refuse("take", foreign)
         return searching.take(self, indices, axis)
 
     def to_device(self, device: Device | str, /, *, stream: Any = None) -> Any:

@@ -35,8 +35,8 @@ def _order(shape: tuple[int, ...], *given: Any) -> tuple[int, ...]:
 
 #: Name -> parameters, what is read, how, the other arguments, role of the operand. Of what is read
 #: a tuple is as good as its elements.
-_REDUCTION = "axis=None, keepdims=False, out=None", "axis", _axes, ", keepdims"
-_COMPUTED = "axis=None, keepdims=False, dtype=None, out=None", *_REDUCTION[1:]
+_REDUCTION = "axis=None, keepdims=False, out=None, **foreign", "axis", _axes, ", keepdims"
+_COMPUTED = "axis=None, keepdims=False, dtype=None, out=None, **foreign", *_REDUCTION[1:]
 METHODS: dict[str, tuple[str, str, Callable[..., Any], str, str]] = {
     "reshape": ("*shape", "shape", _sizes, "", "A"),
     "permute": ("*axes", "axes", _order, "", "A"),
@@ -69,6 +69,8 @@ def METHOD(self, {parameters}):
         return general(self, {given})
     return general(self, {given})
 """
+#: What is so in usual calls, by parameters.
+_USUAL = {"dtype": "dtype is None", "out": "out is None", "**foreign": "not foreign"}
 _SEVERAL = "known(x.shape, *({0}[0] if len({0}) == 1 and type({0}[0]) is tuple else {0}))"
 _ONE = "known(x.shape, (), *{0}) if type({0}) is tuple else known(x.shape, {0})"
 
@@ -78,7 +80,7 @@ def _make(method: str) -> Callable[..., Any]:
     names = [p.partition("=")[0] for p in parameters.split(", ")]
     source = _METHOD.format(
         parameters=parameters,
-        usual="".join(f" and {name} is None" for name in ("dtype", "out") if name in names),
+        usual="".join(f" and {test}" for name, test in _USUAL.items() if name in names),
         read=(_SEVERAL if parameters.startswith("*") else _ONE).format(what),
         rest=rest,
         given=", ".join(names),

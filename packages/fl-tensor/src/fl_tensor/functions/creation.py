@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import shape_of
@@ -21,6 +21,7 @@ from fl_tensor.dispatch.registry import place_for as place_for
 from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, BackendError, DTypeError, FlError
+from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions import coercion
 
 if TYPE_CHECKING:
@@ -226,8 +227,11 @@ def zeros(
     dtype: DTypeLike = None,
     device: DeviceLike = None,
     backend: registry.BackendLike | None = None,
+    **foreign: NoReturn,
 ) -> Tensor:
     """All elements 0; of the default floating dtype unless ``dtype`` is given."""
+    if foreign:
+        refuse("zeros", foreign)
     dtype = dtypes.default_float() if dtype is None else dtype
     return _filled("zeros", shape, 0, dtype, device, backend)
 
@@ -248,8 +252,11 @@ def ones(
     dtype: DTypeLike = None,
     device: DeviceLike = None,
     backend: registry.BackendLike | None = None,
+    **foreign: NoReturn,
 ) -> Tensor:
     """All elements 1; of the default floating dtype unless ``dtype`` is given."""
+    if foreign:
+        refuse("ones", foreign)
     dtype = dtypes.default_float() if dtype is None else dtype
     return _filled("ones", shape, 1, dtype, device, backend)
 

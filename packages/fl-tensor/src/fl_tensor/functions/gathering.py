@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from fl_tensor import arguments, dtypes, rules
 from fl_tensor.arguments import axis_of
@@ -12,6 +12,7 @@ from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError, IndexingError, ShapeError
+from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.elementwise import where
 
 __all__ = [
@@ -32,9 +33,11 @@ def nonzero(x: ArrayLike) -> tuple[Any, ...]:
     return run("nonzero", x, x._raw)
 
 
-def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Any:
+def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0, **foreign: NoReturn) -> Any:
     """``x`` at integer ``indices`` along ``axis``, which the shape of ``indices`` replaces.
     Negative indices count from the end. Raises IndexingError for one that is out of range."""
+    if foreign:
+        refuse("gather", foreign)
     x, indices = operands_of("gather", "AA", x, indices)
     axis = axis_of("gather", axis, x.shape)
     indices = in_range("gather", indices, x.shape[axis], axis, x.shape)
@@ -42,12 +45,19 @@ def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Any:
 
 
 def scatter(
-    x: ArrayLike, indices: ArrayLike, updates: ArrayLike, axis: int = 0, mode: str = "set"
+    x: ArrayLike,
+    indices: ArrayLike,
+    updates: ArrayLike,
+    axis: int = 0,
+    mode: str = "set",
+    **foreign: NoReturn,
 ) -> Any:
     """``x`` with ``updates`` written (``"set"``) or added (``"add"``) where ``gather`` would read,
     or there the largest (``"max"``) or smallest (``"min"``) of ``x`` and all updates. ``updates``
     broadcast to the shape of ``gather(x, indices, axis)``. The gradient of a maximum goes in equal
     parts to all that reach it."""
+    if foreign:
+        refuse("scatter", foreign)
     mode = arguments.choice_of("scatter", mode, "mode", ("set", "add", "max", "min"))
     x, indices, updates = operands_of("scatter", "AAA", x, indices, updates)
     axis = axis_of("scatter", axis, x.shape)
@@ -95,10 +105,12 @@ def _extremes(x: Any) -> tuple[int, int]:
     return low, high
 
 
-def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Any:
+def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1, **foreign: NoReturn) -> Any:
     """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``. ``indices`` has as many axes as
     ``x``; all but ``axis`` broadcast, along which the result is as long as ``indices``. Negative
     indices count from the end; IndexingError for one that is out of range."""
+    if foreign:
+        refuse("take_along_axis", foreign)
     op = "take_along_axis"
     x, indices = operands_of(op, "AA", x, indices)
     axis = axis_of(op, axis, x.shape)

@@ -3,33 +3,40 @@ takes log-probabilities."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch.frontend import ArrayLike, operands_of, run
 from fl_tensor.errors import DTypeError, IndexingError, ShapeError
+from fl_tensor.foreign_names.keywords import refuse
 
 __all__ = ["cross_entropy", "nll_loss"]
 
 
-def cross_entropy(logits: ArrayLike, targets: ArrayLike, axis: int = -1) -> Any:
+def cross_entropy(
+    logits: ArrayLike, targets: ArrayLike, axis: int = -1, **foreign: NoReturn
+) -> Any:
     """``nll_loss`` of ``log_softmax(logits)``: the cross entropy of classes with unnormalised
     scores, which also takes log-probabilities, since ``log_softmax`` leaves them as they are.
 
     logits (..., classes, ...) with the classes on ``axis``, floating; targets integers in
     [0, classes), the same shape without that axis, and so is the result. Raises ShapeError,
     DTypeError, IndexingError. Its gradient is softmax minus one-hot."""
+    if foreign:
+        refuse("cross_entropy", foreign)
     logits, targets, axis = _checked("cross_entropy", "logits", logits, targets, axis)
     log_probs = run("log_softmax", logits, logits._raw, axis)
     return run("cross_entropy", log_probs, log_probs._raw, targets._raw, axis)
 
 
-def nll_loss(log_probs: ArrayLike, targets: ArrayLike, axis: int = -1) -> Any:
+def nll_loss(log_probs: ArrayLike, targets: ArrayLike, axis: int = -1, **foreign: NoReturn) -> Any:
     """``-log_probs`` at integer ``targets`` along ``axis``: the negative log-likelihood.
 
     log_probs (..., classes, ...) with the classes on ``axis``, floating, as ``log_softmax`` gives
     them; targets integers in [0, classes), the same shape without that axis, and so is the result.
     Raises ShapeError, DTypeError, IndexingError."""
+    if foreign:
+        refuse("nll_loss", foreign)
     log_probs, targets, axis = _checked("nll_loss", "log_probs", log_probs, targets, axis)
     return run("cross_entropy", log_probs, log_probs._raw, targets._raw, axis)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from fl_tensor import arguments, rules
 from fl_tensor.arguments import Pairs, axis_of, pairs_of, per_axis
 from fl_tensor.dispatch.frontend import ArrayLike, answer, operands_of, prepare_all, run
 from fl_tensor.errors import ArgumentError, ShapeError
+from fl_tensor.foreign_names.keywords import refuse
 
 __all__ = [
     "conv",
@@ -184,17 +185,21 @@ def _axes(given: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     return found
 
 
-def vecdot(x: ArrayLike, y: ArrayLike, axis: int = -1) -> Any:
+def vecdot(x: ArrayLike, y: ArrayLike, axis: int = -1, **foreign: NoReturn) -> Any:
     """``sum(conj(x) * y)`` along ``axis``, where sizes must be equal; the other axes broadcast.
     ``axis`` counts in the broadcast shape."""
+    if foreign:
+        refuse("vecdot", foreign)
     x, y = operands_of("vecdot", "NN", x, y)
     widest = x.shape if x.ndim >= y.ndim else y.shape
     return run("vecdot", x, x._raw, y._raw, axis_of("vecdot", axis, widest))
 
 
-def cross(x: ArrayLike, y: ArrayLike, axis: int = -1) -> Any:
+def cross(x: ArrayLike, y: ArrayLike, axis: int = -1, **foreign: NoReturn) -> Any:
     """Vector product along ``axis``, which has size 3; the other axes broadcast. ``axis`` counts in
     the broadcast shape."""
+    if foreign:
+        refuse("cross", foreign)
     x, y = operands_of("cross", "NN", x, y)
     shape = rules.broadcast("cross", x.shape, y.shape)
     at = axis_of("cross", axis, shape)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import axes, flag_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.derived.statistics import check_shares
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
+from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions import coercion
 from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.elementwise import where
@@ -24,7 +25,12 @@ Shares = float | Sequence[float] | ArrayLike
 
 
 def quantile(
-    x: ArrayLike, q: Shares, axis: AxesLike = None, keepdims: bool = False, method: str = "linear"
+    x: ArrayLike,
+    q: Shares,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    method: str = "linear",
+    **foreign: NoReturn,
 ) -> Any:
     """The values that shares ``q`` of the elements over axes do not exceed.
 
@@ -35,27 +41,50 @@ def quantile(
     Integers become the default float. NaN where there is one, and over nothing. The gradient by
     ``q`` is the slope of the linear interpolation; 0 where ``q`` meets an element, as in PyTorch.
     """
+    if foreign:
+        refuse("quantile", foreign)
     return _quantile("quantile", x, q, axis, keepdims, method)
 
 
 def nanquantile(
-    x: ArrayLike, q: Shares, axis: AxesLike = None, keepdims: bool = False, method: str = "linear"
+    x: ArrayLike,
+    q: Shares,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    method: str = "linear",
+    **foreign: NoReturn,
 ) -> Any:
     """``quantile`` of what is no NaN; NaN over nothing."""
+    if foreign:
+        refuse("nanquantile", foreign)
     return _quantile("nanquantile", x, q, axis, keepdims, method)
 
 
 def percentile(
-    x: ArrayLike, q: Shares, axis: AxesLike = None, keepdims: bool = False, method: str = "linear"
+    x: ArrayLike,
+    q: Shares,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    method: str = "linear",
+    **foreign: NoReturn,
 ) -> Any:
     """``quantile`` with ``q`` in percent."""
+    if foreign:
+        refuse("percentile", foreign)
     return _percentile("percentile", "quantile", x, q, axis, keepdims, method)
 
 
 def nanpercentile(
-    x: ArrayLike, q: Shares, axis: AxesLike = None, keepdims: bool = False, method: str = "linear"
+    x: ArrayLike,
+    q: Shares,
+    axis: AxesLike = None,
+    keepdims: bool = False,
+    method: str = "linear",
+    **foreign: NoReturn,
 ) -> Any:
     """``nanquantile`` with ``q`` in percent."""
+    if foreign:
+        refuse("nanpercentile", foreign)
     return _percentile("nanpercentile", "nanquantile", x, q, axis, keepdims, method)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axes, axis_of, flag_of
@@ -18,6 +18,7 @@ from fl_tensor.dispatch.frontend import (
 )
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, ShapeError
+from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.shaping import reshape
 
 __all__ = [
@@ -38,9 +39,12 @@ def sum(
     axis: AxesLike = None,
     keepdims: bool = False,
     dtype: DType | str | type[Any] | None = None,
+    **foreign: NoReturn,
 ) -> Any:
     """Sum over axes, computed in ``dtype``; without one bool and integers give int64 (uint64
     stays), floats their own dtype."""
+    if foreign:
+        refuse("sum", foreign)
     x = operand("sum", "A", x)
     keepdims = keepdims is not False and flag_of("sum", keepdims, "keepdims")
     if dtype is None:
@@ -54,8 +58,11 @@ def prod(
     axis: AxesLike = None,
     keepdims: bool = False,
     dtype: DType | str | type[Any] | None = None,
+    **foreign: NoReturn,
 ) -> Any:
     """Product over axes; dtype as ``sum``."""
+    if foreign:
+        refuse("prod", foreign)
     x = operand("prod", "A", x)
     if dtype is not None:
         x = cast(x, dtypes.dtype(dtype))
@@ -69,9 +76,12 @@ def cumulative_sum(
     axis: int | None = -1,
     include_initial: bool = False,
     dtype: DType | str | type[Any] | None = None,
+    **foreign: NoReturn,
 ) -> Any:
     """Running sum along ``axis``, each element included; ``include_initial`` puts a 0 before them.
     dtype as ``sum``."""
+    if foreign:
+        refuse("cumulative_sum", foreign)
     return _running("cumulative_sum", x, axis, 0 if include_initial else None, dtype)
 
 
@@ -80,9 +90,12 @@ def cumulative_prod(
     axis: int | None = -1,
     include_initial: bool = False,
     dtype: DType | str | type[Any] | None = None,
+    **foreign: NoReturn,
 ) -> Any:
     """Running product along ``axis``, each element included; ``include_initial`` puts a 1 before
     them. dtype as ``prod``."""
+    if foreign:
+        refuse("cumulative_prod", foreign)
     return _running("cumulative_prod", x, axis, 1 if include_initial else None, dtype)
 
 
@@ -116,10 +129,13 @@ def diff(
     axis: int = -1,
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
+    **foreign: NoReturn,
 ) -> Any:
     """Differences of neighbours along ``axis``, ``n`` times over; of bools, whether they differ.
     ``prepend`` and ``append`` are put before and after ``x`` first; one without axes is a single
     element. ``n=0`` gives ``x``, as NumPy and PyTorch do, without what is put around it."""
+    if foreign:
+        refuse("diff", foreign)
     x, prepend, append = operands_of("diff", "Ppp", x, prepend, append)
     n, axis = arguments.int_of("diff", n, "n"), axis_of("diff", axis, x.shape)
     if n == 0:
@@ -128,10 +144,16 @@ def diff(
 
 
 def average(
-    x: ArrayLike, axis: AxesLike = None, weights: ArrayLike | None = None, keepdims: bool = False
+    x: ArrayLike,
+    axis: AxesLike = None,
+    weights: ArrayLike | None = None,
+    keepdims: bool = False,
+    **foreign: NoReturn,
 ) -> Any:
     """``sum(x * weights) / sum(weights)`` over axes; the mean without weights. Weights have the
     shape of ``x``, or of its axes that are averaged over."""
+    if foreign:
+        refuse("average", foreign)
     x, weights = operands_of("average", "Ff", x, weights)
     over = axes("average", axis, x.shape)
     keepdims = keepdims is not False and flag_of("average", keepdims, "keepdims")
@@ -153,9 +175,12 @@ def norm(
     axis: AxesLike = None,
     keepdims: bool = False,
     ord: float = 2.0,
+    **foreign: NoReturn,
 ) -> Any:
     """Vector norm over axes: ``(sum |x|^ord)^(1/ord)``; ``inf`` the largest, ``-inf`` the smallest
     magnitude, 0 the count of non-zeros. Real. All but ``x`` by name: ArgumentError otherwise."""
+    if foreign:
+        refuse("norm", foreign)
     if positional:
         raise ArgumentError(
             f"[norm] second argument {positional[0]!r}: an order or an axis? Write "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from fl_tensor import functions
 from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch.frontend import ArrayLike, operand, run
+from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.creation import arange
 from fl_tensor.functions.elementwise import where
 from fl_tensor.functions.gathering import take_along_axis
@@ -22,20 +23,26 @@ class RunningExtreme(NamedTuple):
     indices: Any
 
 
-def cummax(x: ArrayLike, axis: int = -1) -> RunningExtreme:
+def cummax(x: ArrayLike, axis: int = -1, **foreign: NoReturn) -> RunningExtreme:
     """The largest element so far along ``axis`` and its position: of equal ones, and of several
     NaNs, the latest. Both have the shape of ``x``. The gradient goes to that element."""
+    if foreign:
+        refuse("cummax", foreign)
     return _running("cumulative_max", x, axis)
 
 
-def cummin(x: ArrayLike, axis: int = -1) -> RunningExtreme:
+def cummin(x: ArrayLike, axis: int = -1, **foreign: NoReturn) -> RunningExtreme:
     """As ``cummax``, of the smallest element."""
+    if foreign:
+        refuse("cummin", foreign)
     return _running("cumulative_min", x, axis)
 
 
-def logcumsumexp(x: ArrayLike, axis: int = -1) -> Any:
+def logcumsumexp(x: ArrayLike, axis: int = -1, **foreign: NoReturn) -> Any:
     """``log(cumulative_sum(exp(x)))`` without overflow: ``ft.cumulative_logsumexp`` under
     PyTorch's name."""
+    if foreign:
+        refuse("logcumsumexp", foreign)
     return functions.cumulative_logsumexp(x, axis)
 
 

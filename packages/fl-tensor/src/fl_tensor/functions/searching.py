@@ -5,13 +5,14 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import axis_of, flag_of
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, ShapeError
+from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.gathering import gather, take_along_axis
 from fl_tensor.functions.shaping import reshape
 
@@ -27,24 +28,34 @@ __all__ = [
 ]
 
 
-def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Any:
+def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None, **foreign: NoReturn) -> Any:
     """``x`` at integer ``indices`` along ``axis``, or at positions in C order. Negative indices
     count from the end; IndexingError for one that is out of range."""
+    if foreign:
+        refuse("take", foreign)
     x = operand("take", "A", x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     return gather(x, indices, axis)
 
 
-def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmax(
+    x: ArrayLike, axis: int | None = None, keepdims: bool = False, **foreign: NoReturn
+) -> Any:
     """Position of the first maximum along ``axis``, or in C order, int64; a NaN counts as the
     maximum."""
+    if foreign:
+        refuse("argmax", foreign)
     return _position("argmax", x, axis, keepdims)
 
 
-def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmin(
+    x: ArrayLike, axis: int | None = None, keepdims: bool = False, **foreign: NoReturn
+) -> Any:
     """Position of the first minimum along ``axis``, or in C order, int64; a NaN counts as the
     minimum."""
+    if foreign:
+        refuse("argmin", foreign)
     return _position("argmin", x, axis, keepdims)
 
 
@@ -58,13 +69,21 @@ def _position(op: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Any:
     return reshape(found, (1,) * x.ndim) if keepdims else found
 
 
-def max_with_index(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
+def max_with_index(
+    x: ArrayLike, axis: int = -1, keepdims: bool = False, **foreign: NoReturn
+) -> tuple[Any, Any]:
     """The largest elements along ``axis``, and their positions (of equal ones the first)."""
+    if foreign:
+        refuse("max_with_index", foreign)
     return _extreme("max_with_index", "argmax", x, axis, keepdims)
 
 
-def min_with_index(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
+def min_with_index(
+    x: ArrayLike, axis: int = -1, keepdims: bool = False, **foreign: NoReturn
+) -> tuple[Any, Any]:
     """The smallest elements along ``axis``, and their positions (of equal ones the first)."""
+    if foreign:
+        refuse("min_with_index", foreign)
     return _extreme("min_with_index", "argmin", x, axis, keepdims)
 
 

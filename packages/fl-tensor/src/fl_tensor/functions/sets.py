@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from fl_tensor import functions
 from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch.frontend import ArrayLike, operand, run
+from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.creation import full_like
 from fl_tensor.functions.gathering import gather, nonzero
 from fl_tensor.functions.reducing import diff
@@ -76,10 +77,13 @@ def unique(
     return_counts: bool = False,
     axis: int | None = None,
     equal_nan: bool = True,
+    **foreign: NoReturn,
 ) -> Any:
     """The distinct elements in ascending order, or the distinct slices along ``axis``; with any
     ``return_`` a tuple that holds also where each occurs first, the number of every element's value
     among the distinct, how often each occurs. The result's shape depends on data."""
+    if foreign:
+        refuse("unique", foreign)
     if axis is None and not (return_index or return_inverse):
         distinct = _values("unique", x, equal_nan)
         return tuple(distinct) if return_counts else distinct.values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from fl_tensor import arguments, rules
 from fl_tensor.arguments import Pairs, axes, axis_of, pairs_of, shape_of
@@ -14,6 +14,7 @@ from fl_tensor.derived.repetition import PAD_MODES
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
+from fl_tensor.foreign_names.keywords import refuse
 
 __all__ = [
     "broadcast_arrays",
@@ -81,16 +82,20 @@ def order(shape: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
     return found
 
 
-def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
+def squeeze(x: ArrayLike, axis: int | Sequence[int] | None = None, **foreign: NoReturn) -> Any:
     """Without the given axes of size 1, or without all of them."""
+    if foreign:
+        refuse("squeeze", foreign)
     x = operand("squeeze", "A", x)
     if axis is None:
         axis = [i for i, n in enumerate(x.shape) if n == 1]
     return run("squeeze", x, x._raw, axes("squeeze", axis, x.shape))
 
 
-def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Any:
+def expand_dims(x: ArrayLike, axis: int | Sequence[int], **foreign: NoReturn) -> Any:
     """New axes of size 1 at these positions of the result."""
+    if foreign:
+        refuse("expand_dims", foreign)
     x = operand("expand_dims", "A", x)
     given = arguments.ints_of("expand_dims", axis, "axis")
     if len(given) == 1:
@@ -122,14 +127,20 @@ def moveaxis(
     return permute(x, order)
 
 
-def flip(x: ArrayLike, axis: int | Sequence[int] | None = None) -> Any:
+def flip(x: ArrayLike, axis: int | Sequence[int] | None = None, **foreign: NoReturn) -> Any:
     """The elements in reverse order along the given axes, or along all."""
+    if foreign:
+        refuse("flip", foreign)
     x = operand("flip", "A", x)
     return run("flip", x, x._raw, axes("flip", axis, x.shape))
 
 
-def split(x: ArrayLike, sizes: int | Sequence[int], axis: int = 0) -> list[Any]:
+def split(
+    x: ArrayLike, sizes: int | Sequence[int], axis: int = 0, **foreign: NoReturn
+) -> list[Any]:
     """Consecutive parts along ``axis``: of the given sizes, or that many equal ones."""
+    if foreign:
+        refuse("split", foreign)
     x = operand("split", "A", x)
     axis = axis_of("split", axis, x.shape)
     given = arguments.ints_of("split", sizes, "sizes")
@@ -195,10 +206,17 @@ def _cropped(x: Any, pairs: tuple[tuple[int, int], ...]) -> Any:
     return run("slice", x, x._raw, starts, kept, (1,) * x.ndim)
 
 
-def repeat(x: ArrayLike, repeats: int | Sequence[int] | ArrayLike, axis: int | None = None) -> Any:
+def repeat(
+    x: ArrayLike,
+    repeats: int | Sequence[int] | ArrayLike,
+    axis: int | None = None,
+    **foreign: NoReturn,
+) -> Any:
     """Every element several times in a row: ``repeats`` times each, or as often as ``repeats``
     says for every slice along ``axis``; ``axis=None`` takes the elements in C order. Numbers in a
     tensor are read: the result's shape depends on them."""
+    if foreign:
+        refuse("repeat", foreign)
     x = operand("repeat", "A", x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
@@ -213,10 +231,17 @@ def repeat(x: ArrayLike, repeats: int | Sequence[int] | ArrayLike, axis: int | N
     return run("repeat", x, x._raw, counts, axis)
 
 
-def roll(x: ArrayLike, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Any:
+def roll(
+    x: ArrayLike,
+    shift: int | Sequence[int],
+    axis: int | Sequence[int] | None = None,
+    **foreign: NoReturn,
+) -> Any:
     """Elements moved ``shift`` places along ``axis``; those that fall off come back in front.
     Several shifts go with as many axes, one with all of them; ``axis=None`` moves the elements in C
     order."""
+    if foreign:
+        refuse("roll", foreign)
     x = operand("roll", "A", x)
     shifts = arguments.ints_of("roll", shift, "shift")
     if axis is None:

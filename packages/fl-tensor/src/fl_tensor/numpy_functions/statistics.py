@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, prepare_all
+from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.creation import DTypeLike
 from fl_tensor.numpy_functions.shaping import atleast_2d, ravel
 
@@ -28,15 +29,23 @@ __all__ = [
 # ---- running -------------------------------------------------------------------------------------
 
 
-def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike = None) -> Any:
+def cumsum(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, **foreign: NoReturn
+) -> Any:
     """Running sum along ``axis``, or over all elements in C order. dtype as ``sum``; bools are
     counted."""
+    if foreign:
+        refuse("cumsum", foreign)
     x, axis = _line("cumsum", x, axis)
     return ft.cumulative_sum(x, axis, dtype=dtype)
 
 
-def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike = None) -> Any:
+def cumprod(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, **foreign: NoReturn
+) -> Any:
     """Running product along ``axis``, or over all elements in C order. dtype as ``prod``."""
+    if foreign:
+        refuse("cumprod", foreign)
     x, axis = _line("cumprod", x, axis)
     return ft.cumulative_prod(x, axis, dtype=dtype)
 

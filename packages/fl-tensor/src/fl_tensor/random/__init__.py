@@ -20,3 +20,9 @@ from fl_tensor.random.functions import rand as rand
 from fl_tensor.random.functions import randn as randn
 from fl_tensor.random.generator import Generator as Generator
 from fl_tensor.random.generator import Size as Size
+
+
+def __dir__() -> list[str]:
+    from fl_tensor.public_names import public_names
+
+    return public_names(globals())
