@@ -1,4 +1,4 @@
-"""What an optimizer is given: parameters, or groups of them with settings."""
+"""Groups of parameters: those that an optimizer updates with the same settings."""
 
 from __future__ import annotations
 
