@@ -193,7 +193,7 @@ class Attention(nn.Module):
 def graph_networks() -> Step:
     nodes, classes = 400, 4
     labels = torch.randint(0, classes, (nodes,))
-    linked = torch.rand(nodes, nodes) < torch.where(labels[:, None] == labels, 0.05, 0.005)
+    linked = torch.rand(nodes, nodes) < torch.where(labels[:, None] == labels, 0.1, 0.005)
     edges = (linked | linked.T | torch.eye(nodes).bool()).float()
     x, known = torch.randn(nodes, 16) + 0.7 * F.one_hot(labels, 16), nodes // 10
     models = [(kind(16, 16), kind(16, classes)) for kind in (Convolution, Attention)]
@@ -212,7 +212,7 @@ def neural_ode() -> Step:
     layers = network(2, 50, 2, between=nn.Tanh)
     truth = torch.randn(points + 1, 2)
     optimizer = torch.optim.Adam(layers.parameters(), 1e-2)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 400)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 300)
 
     def field(y: Any) -> Any:
         return layers(y * y * y)

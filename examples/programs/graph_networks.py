@@ -14,7 +14,7 @@ import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 
-STEPS, GOAL = 150, 0.05
+STEPS, GOAL = 80, 0.05
 NODES, CLASSES, FEATURES, HEADS = 400, 4, 16, 4
 
 
@@ -54,7 +54,7 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
     draw = ft.Generator(1)
     labels = draw.integers(0, CLASSES, NODES)
     same = ft.expand_dims(labels, 1) == labels
-    linked = draw.uniform((NODES, NODES)) < ft.where(same, 0.05, 0.005)
+    linked = draw.uniform((NODES, NODES)) < ft.where(same, 0.1, 0.005)
     edges = (linked | linked.T | ft.eye(NODES).astype(ft.bool)).astype(ft.float32)
     x = draw.normal((NODES, FEATURES)) + 0.7 * ft.one_hot(labels, FEATURES)
     known = NODES // 10

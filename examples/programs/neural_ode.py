@@ -1,7 +1,7 @@
 """A neural ordinary differential equation that learns a spiral (Chen et al., 2018).
 
 Gradients go through the steps of the Runge-Kutta method of order 4. The figure is the root mean
-squared distance from the spiral.
+squared distance from the spiral, eight steps after each of its points.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import fl_nn as nn
 import fl_tensor as ft
 
-STEPS, GOAL = 400, 0.2
+STEPS, GOAL = 300, 0.1
 POINTS, LENGTH = 100, 8
 STEP = 10.0 / POINTS
 Field = Callable[[Any], Any]
@@ -64,6 +64,7 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
         return loss
 
     def figure() -> float:
-        return ft.sqrt(ft.mean((path(model, start, POINTS)[:, 0] - truth[1:]) ** 2)).item()
+        found = path(model, truth[:-LENGTH], LENGTH)[-1]
+        return ft.sqrt(ft.mean((found - truth[LENGTH:]) ** 2)).item()
 
     return step, figure

@@ -11,7 +11,7 @@ from typing import Any
 import fl_nn as nn
 import fl_tensor as ft
 
-STEPS, GOAL = 600, 32.0
+STEPS, GOAL = 200, 32.0
 SIDE, LATENT = 14, 8
 
 
