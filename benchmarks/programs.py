@@ -1,16 +1,17 @@
 """A training step of every program in `examples/programs`, on `jit` and in PyTorch.
 
 Claim: a step takes at most 1.6 times as long as in PyTorch. Each library runs in a process of its
-own with one thread, and the two take turns. A time is the lower quartile over rounds, which a busy
-machine disturbs least.
+own with one thread, and the two take turns. A time is processor time, the lower quartile over
+rounds, which a busy machine disturbs least.
 
-    python benchmarks/programs.py [--rounds 15] [--only vae pinn] [--json FILE]
+    python benchmarks/programs.py [--rounds N] [--only vae pinn] [--json FILE]
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -62,7 +63,7 @@ def step_of(library: str, name: str) -> Callable[[], object]:
 def main() -> None:
     given = options(__doc__)
     if given.serve:
-        serve(OneAtATime(lambda name: step_of(given.serve, name)))
+        serve(OneAtATime(lambda name: step_of(given.serve, name)), time.process_time)
         return
     libraries = LIBRARIES[:1] if given.tiny else LIBRARIES
     rows = []

@@ -12,7 +12,7 @@ import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 
-STEPS, GOAL = 400, 0.10
+STEPS, GOAL = 200, 0.1
 SIDE, TIMES, WIDTH = 16, 100, 16
 KEPT = ft.cumulative_prod(1.0 - ft.linspace(1e-3, 0.1, TIMES))
 

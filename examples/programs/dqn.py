@@ -15,7 +15,7 @@ import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 
-STEPS, GOAL = 4000, -150.0
+STEPS, GOAL = 4000, -60.0
 State = tuple[float, float, float, float]
 
 
