@@ -62,13 +62,13 @@ def wgan_gp() -> Step:
     count, latent = 128, 4
     angles = torch.arange(8) * (2.0 * math.pi / 8)
     centres = torch.stack([angles.cos(), angles.sin()], 1) * 2.0
-    critic, maker = network(2, 64, 64, 1), network(latent, 64, 64, 2)
-    adams = [torch.optim.Adam(n.parameters(), 1e-3, (0.5, 0.9)) for n in (critic, maker)]
+    critic, generator = network(2, 64, 64, 1), network(latent, 64, 64, 2)
+    adams = [torch.optim.Adam(n.parameters(), 1e-3, (0.5, 0.9)) for n in (critic, generator)]
 
     def critic_loss() -> torch.Tensor:
         x = centres[torch.randint(0, 8, (count,))] + 0.05 * torch.randn(count, 2)
         with torch.no_grad():
-            fake = maker(torch.randn(count, latent))
+            fake = generator(torch.randn(count, latent))
         share = torch.rand(count, 1)
         between = (share * x + (1.0 - share) * fake).requires_grad_()
         (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
@@ -76,8 +76,10 @@ def wgan_gp() -> Step:
         return critic(fake).mean() - critic(x).mean() + (excess * excess).mean()
 
     critic_step = updating(adams[0], critic_loss)
-    maker_step = updating(adams[1], lambda: -critic(maker(torch.randn(count, latent))).mean())
-    return lambda: (critic_step(), critic_step(), critic_step(), maker_step())
+    generator_step = updating(
+        adams[1], lambda: -critic(generator(torch.randn(count, latent))).mean()
+    )
+    return lambda: (critic_step(), critic_step(), critic_step(), generator_step())
 
 
 class Block(nn.Module):
@@ -110,7 +112,7 @@ class UNet(nn.Module):
 
 def ddpm() -> Step:
     side, count = 16, 16
-    kept = torch.cumprod(1.0 - torch.linspace(1e-3, 0.1, 100), 0)
+    signal = torch.cumprod(1.0 - torch.linspace(1e-3, 0.1, 100), 0)
     model = UNet()
     weights = list(model.parameters())
     averages = [p.detach().clone() for p in weights]
@@ -120,7 +122,7 @@ def ddpm() -> Step:
         centre = torch.rand(2, count, 1, 1, 1) * 8.0 + 4.0
         x = torch.tanh(3.0 - torch.hypot(at.reshape(side, 1) - centre[0], at - centre[1]))
         noise, times = torch.randn(count, 1, side, side), torch.randint(0, 100, (count,))
-        share = kept[times].reshape(count, 1, 1, 1)
+        share = signal[times].reshape(count, 1, 1, 1)
         return F.mse_loss(model(share.sqrt() * x + (1.0 - share).sqrt() * noise, times), noise)
 
     step = updating(

@@ -35,14 +35,14 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
     """A step of both networks, and the figure."""
     ft.seed(0)
     draw = ft.Generator(1)
-    critic, maker = network(2, 1), network(LATENT, 2)
+    critic, generator = network(2, 1), network(LATENT, 2)
     critic_adam = nn.Adam(critic.parameters(), lr=1e-3, betas=(0.5, 0.9))
-    maker_adam = nn.Adam(maker.parameters(), lr=1e-3, betas=(0.5, 0.9))
+    generator_adam = nn.Adam(generator.parameters(), lr=1e-3, betas=(0.5, 0.9))
 
     def critic_loss() -> Any:
         x = real(draw, BATCH)
         with ag.no_grad():
-            fake = maker(draw.normal((BATCH, LATENT))).tensor
+            fake = generator(draw.normal((BATCH, LATENT))).tensor
         share = draw.uniform((BATCH, 1))
         between = ag.Variable(share * x + (1.0 - share) * fake, requires_grad=True)
         slope = ag.grad(ft.sum(critic(between)), between, create_graph=True)
@@ -59,11 +59,11 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
     def step() -> Any:
         for _ in range(CRITIC_STEPS):
             update(critic_adam, critic_loss())
-        return update(maker_adam, -ft.mean(critic(maker(draw.normal((BATCH, LATENT))))))
+        return update(generator_adam, -ft.mean(critic(generator(draw.normal((BATCH, LATENT))))))
 
     def figure() -> float:
         with ag.no_grad():
-            points = maker(ft.Generator(2).normal((1024, LATENT))).tensor
+            points = generator(ft.Generator(2).normal((1024, LATENT))).tensor
         distance = ft.norm(ft.expand_dims(points, 1) - CENTRES, axis=-1)
         found = len(set(ft.argmin(distance, axis=1).tolist()))
         return ft.mean(ft.min(distance, axis=1)).item() if found == 8 else math.inf
