@@ -175,8 +175,10 @@ def take_turns(
     rounds: int = 15,
     moment: float = 0.05,
     pause: float = 0.0,
+    typical: Callable[[list[float]], float] = statistics.median,
 ) -> dict[str, float]:
-    """Seconds per call of a case in each of the ``workers``: as ``interleave``. In a ``pause`` of
+    """Seconds per call of a case in each of the ``workers``: as ``interleave``, or as ``typical``
+    sums up the rounds. In a ``pause`` of
     some seconds before each turn the threads of whoever had the last one stop looking for work; a
     call that is not timed then brings caches back, where there are several in a turn."""
     repeats = {}
@@ -191,7 +193,12 @@ def take_turns(
                 if repeats[name] > 1:
                     worker.timed(case, 1)
             times[name].append(worker.timed(case, repeats[name]))
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: typical(found) for name, found in times.items()}
+
+
+def lower_quartile(times: list[float]) -> float:
+    """The time that a quarter of the rounds stays below."""
+    return sorted(times)[len(times) // 4]
 
 
 def resident() -> int:

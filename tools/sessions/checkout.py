@@ -87,9 +87,10 @@ def tools(session: nox.Session) -> None:
 
 @nox.session(**shared)
 def benchmark_models(session: nox.Session) -> None:
-    """The models of the benchmarks: their sizes, that they learn; every benchmark in miniature."""
+    """The models of the benchmarks: their sizes, that they learn; every benchmark in miniature, and
+    some steps of every program of examples/programs."""
     folder = "benchmarks/tests"
-    pytest_in_workshop(session, folder, f"--ignore={folder}/oracles")
+    pytest_in_workshop(session, folder, "tests/programs", f"--ignore={folder}/oracles")
 
 
 @nox.session(**shared)

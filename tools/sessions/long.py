@@ -21,6 +21,12 @@ def demo(session: nox.Session) -> None:
     session.run("fl-vision", "train", "--dataset", "digits", *options)
 
 
+@nox.session(default=False, tags=["fl-nn"], **shared)
+def programs(session: nox.Session) -> None:
+    """Train each program of examples/programs to its goal (`-- vae pinn` for a part)."""
+    in_workshop(session, "python", "examples/programs/run.py", *session.posargs)
+
+
 @nox.session(default=False, tags=["fl-tensor"], **shared)
 def fuzz(session: nox.Session) -> None:
     """20,000 random programs against NumPy, and 5,000 on numpy and on jit.

@@ -124,15 +124,15 @@ def binary(eager: Any, deferred: Callable[[Any, Value, Value], Value]) -> Any:
 
 
 def reshape(deferred: Callable[..., Value]) -> Any:
-    """For ``reshape``."""
+    """For ``reshape``. A computed array in C order is viewed, whatever its size."""
 
     def reshape(self: Any, x: Any, shape: tuple[int, ...]) -> Value:
         if x.__class__ not in COMPUTED and x.trace is not None:
             return deferred(self, x, shape)
         array = x.array
-        if array.size >= self.smallest:
-            return deferred(self, x, shape)
         if not array.flags.c_contiguous:  # reshape may copy
+            if array.size >= self.smallest:
+                return deferred(self, x, shape)
             return NumpyBackend.reshape(self, x, shape)
         adapter = _new(NumpyAdapter)
         adapter.array = array.reshape(shape)

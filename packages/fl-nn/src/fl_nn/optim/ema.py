@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -13,6 +13,7 @@ from fl_nn.causes import in_update
 from fl_nn.errors import ModuleError, StateDictError
 from fl_nn.module import Module
 from fl_nn.optim.precision import to_float32
+from fl_nn.optim.vectors import cut, is_watched, join, small_groups, views
 from fl_nn.settings import FRACTION, is_number
 from fl_nn.tree import StateEntry, state_entries
 from fl_nn.values import are_tensors, like
@@ -44,11 +45,19 @@ class EMA(Checked):
         if not FRACTION.fits(decay):
             raise ModuleError(f"[EMA] decay={decay!r}: give {FRACTION.words}")
         self.model, self.decay, self.warm_up, self.buffers = model, decay, warm_up, buffers
-        #: Updates done, and the averages by name.
+        #: Updates done.
         self.updates = 0
-        self.averages = {
+        self._named: dict[str, ft.Tensor] | None = {
             entry.name: copy(to_float32(entry.value)) for entry in self._state_entries()
         }
+        self._shapes = {name: value.shape for name, value in self._named.items()}
+        # The averages since an update until somebody asks for them by name: small ones joined.
+        self._vectors: dict[tuple[str, ...], ft.Tensor] = {}
+
+    @property
+    def averages(self) -> dict[str, ft.Tensor]:
+        """The averages by name."""
+        return self._separate(views) if self._named is None else self._named
 
     @in_update(STATE)
     def update(self) -> None:
@@ -59,9 +68,26 @@ class EMA(Checked):
             decay = min(decay, (1 + self.updates) / (10 + self.updates))
             if decay < self.decay:
                 ft.per_step(decay, "decay of EMA while it warms up")
-        for entry in self._state_entries():
-            average, value = self.averages[entry.name], to_float32(entry.value)
-            self.averages[entry.name] = decay * average + (1.0 - decay) * value
+        entries = list(self._state_entries())
+        owners = [entry.owner if entry.is_parameter else entry.value for entry in entries]
+        vectors = {}
+        for numbers in small_groups(owners):
+            names = tuple(entries[i].name for i in numbers)
+            average = self._vectors.get(names)
+            if average is None:
+                average = join([self.averages[name] for name in names])
+            value = to_float32(join([owners[i] for i in numbers]))
+            vectors[names] = decay * average + (1.0 - decay) * value
+        self._named, self._vectors = None, vectors
+        if is_watched():
+            self._separate(cut)
+
+    def _separate(self, pieces: Callable[..., list[ft.Tensor]]) -> dict[str, ft.Tensor]:
+        found: dict[str, ft.Tensor] = {}
+        for names, vector in self._vectors.items():
+            found |= zip(names, pieces(vector, [self._shapes[name] for name in names]))
+        self._named, self._vectors = {name: found[name] for name in self._shapes}, {}
+        return self._named
 
     @in_update(STATE)
     def copy_to(self) -> None:
@@ -103,7 +129,7 @@ class EMA(Checked):
                 "settings it was saved with"
             )
         self.updates = state["updates"]
-        self.averages = {name: like(tensors[name], own) for name, own in self.averages.items()}
+        self._named = {name: like(tensors[name], own) for name, own in self.averages.items()}
 
     def _state_entries(self) -> Iterator[StateEntry]:
         seen = set()
@@ -114,4 +140,4 @@ class EMA(Checked):
                 yield entry
 
     def __repr__(self) -> str:
-        return f"EMA({len(self.averages)} tensors, decay={self.decay}, updates={self.updates})"
+        return f"EMA({len(self._shapes)} tensors, decay={self.decay}, updates={self.updates})"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import fl_tensor as ft
 from fl_autograd import SparseGradient
@@ -18,17 +18,25 @@ from fl_memory.tags import STATE, tagged
 from fl_nn.causes import update_observed
 from fl_nn.errors import ModuleError, StateDictError, TrainingError
 from fl_nn.optim import state_checks as states
+from fl_nn.optim.groups import Group as Group
+from fl_nn.optim.groups import Params as Params
+from fl_nn.optim.groups import parameter_groups, remedy
+from fl_nn.optim.joined import JoinedStates
+from fl_nn.optim.joined import State as State
 from fl_nn.optim.precision import update_in_float32
+from fl_nn.optim.vectors import cut, join, remember
 from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
-from fl_nn.tree import ModuleTree
 from fl_nn.values import defers, like
 from fl_tensor.annotations import Checked
 
-#: Parameters, or groups of them: dicts of "params" and the settings in which the group differs.
-Params: TypeAlias = Iterable[Parameter] | Iterable[Mapping[str, Any]]
-Group: TypeAlias = dict[str, Any]
-State: TypeAlias = dict[str, Any]
+
+class _Update(NamedTuple):
+    """Parameters that are updated together; of several, `state` is that of one vector."""
+
+    parameters: list[Parameter]
+    state: State
+    group: Group
 
 
 class Optimizer(Checked, ABC):
@@ -53,8 +61,8 @@ class Optimizer(Checked, ABC):
     numbers: tuple[str, ...] = ("step",)
     #: Whether `update` may be given complex numbers: it is linear in values and gradients.
     takes_complex: bool = False
-    #: Whether `update` treats each element by itself, so that pieces of a parameter may be updated
-    #: apart, as `fl_nn.parallel.Sharded` does.
+    #: Whether `update` treats each element by itself: small parameters are then updated as one
+    #: vector, and pieces of a parameter may be updated apart, as `fl_nn.parallel.Sharded` does.
     elementwise: bool = False
     #: Whether the next step is skipped: a loss scaler has found and forgotten its gradients.
     skips_next: bool = False
@@ -66,18 +74,27 @@ class Optimizer(Checked, ABC):
         self.scheduled: set[str] = set()
         self._rates: list[Any] = []
         self.param_groups: list[Group] = []
-        #: Per parameter, what it has of `slots` and `numbers`; "step" counts its updates.
-        self.state: list[State] = []
-        for group in _groups(self._name, params):
+        self._states = JoinedStates([])
+        for group in parameter_groups(self._name, params):
             self.add_param_group(group)
         if not self.parameters:
             raise ModuleError(f"[{self._name}] no parameters to update; pass model.parameters()")
+
+    @property
+    def state(self) -> list[State]:
+        """Per parameter, what it has of `slots` and `numbers`; "step" counts its updates."""
+        return self._states.separate(self.parameters)
+
+    @state.setter
+    def state(self, value: list[State]) -> None:
+        self._states = JoinedStates(value)
 
     @abstractmethod
     def update(self, value: ft.Tensor, grad: ft.Tensor, state: State, group: Group) -> ft.Tensor:
         """The new value of one parameter. `state` is the parameter's own, to be read and replaced;
         `state["step"]` counts this update too, and numbers computed from it go through
-        `ft.per_step`. `group` has the settings."""
+        `ft.per_step`. `group` has the settings. With `elementwise`, small parameters of a group
+        come as one vector."""
 
     def update_rows(
         self, parameter: Parameter, grad: SparseGradient, state: State, group: Group
@@ -89,7 +106,8 @@ class Optimizer(Checked, ABC):
     def step(self) -> None:
         """Update every parameter that has a gradient. Raises TrainingError where none has one,
         unless all are frozen or a loss scaler skips the step."""
-        self._update_all(None)
+        self._run(self._updates())
+        self._states.separate_if_watched(self.parameters)
 
     def step_if(self, condition: ft.Tensor) -> bool:
         """A step if `condition`, one bool, is true; parameters and state stay as they are
@@ -105,60 +123,90 @@ class Optimizer(Checked, ABC):
                 self.step()
             return wanted
         # Of tensors the names alone: who holds their values keeps them from being overwritten.
+        updates = self._updates()
         before = [
-            {k: None if isinstance(v, ft.Tensor) else v for k, v in state.items()}
-            for state in self.state
+            {k: None if isinstance(v, ft.Tensor) else v for k, v in update.state.items()}
+            for update in updates
         ]
-        self._update_all(condition)
+        self._run(updates, condition)
         wanted = bool(condition.item())
         if not wanted:
-            for state, held in zip(self.state, before):
-                for name in [*state]:
-                    if name not in held:
-                        del state[name]
-                    elif held[name] is not None:
-                        state[name] = held[name]
+            for update, held in zip(updates, before):
+                kept = {k: update.state[k] if v is None else v for k, v in held.items()}
+                update.state.clear()
+                update.state.update(kept)
+        self._states.separate_if_watched(self.parameters)
         return wanted
 
-    def _update_all(self, condition: ft.Tensor | None) -> None:
-        states, updated = iter(self.state), False
-        self._record_settings()
-        update = update_observed(self._update_one) if observed else self._update_one
-        with tagged(STATE):
-            for group in self.param_groups:
-                for parameter, state in zip(group["params"], states):
-                    if parameter.grad is not None:
-                        updated = True
-                        update(parameter, state, group, condition)
-        if not updated and not self.skips_next and any(p.requires_grad for p in self.parameters):
+    def _updates(self) -> list[_Update]:
+        """What a step updates together. Raises TrainingError where no parameter has a gradient."""
+        parameters = self.parameters
+        graded = [i for i, parameter in enumerate(parameters) if parameter.grad is not None]
+        if not graded and not self.skips_next and any(p.requires_grad for p in parameters):
             raise TrainingError(
-                f"[{self._name}] step(): none of the {len(self.parameters)} parameters has a "
+                f"[{self._name}] step(): none of the {len(parameters)} parameters has a "
                 "gradient. Call loss.backward() after zero_grad() and before step(); build the "
                 "optimizer over the parameters of the model that computed the loss; make no step "
                 "where DynamicLossScaler.unscale() is False"
             )
+        # Where memory is observed, each request names the module of its parameter.
+        sets: list[tuple[int, ...]] = [(i,) for i in graded]
+        groups = [n for n, group in enumerate(self.param_groups) for _ in group["params"]]
+        if self.elementwise and not observed:
+            sets = self._states.sets(parameters, groups, graded)
+        return [
+            _Update([parameters[i] for i in key], state, self.param_groups[groups[key[0]]])
+            for key, state in zip(sets, self._states.of(sets, parameters))
+        ]
+
+    def _run(self, updates: list[_Update], condition: ft.Tensor | None = None) -> None:
+        self._record_settings()
+        one = update_observed(self._update_one) if observed else self._update_one
+        joined: list[tuple[list[Parameter], ft.Tensor]] = []
+        with tagged(STATE):
+            for update in updates:
+                parameters, state, group = update
+                if len(parameters) == 1:
+                    one(parameters[0], state, group, condition)
+                    continue
+                grads = [p.grad for p in parameters if p.grad is not None]
+                vector = self._new_value(join(parameters), join(grads), state, group, condition)
+                joined.append((parameters, vector))
+            alone = [u.parameters[0] for u in updates if len(u.parameters) == 1]
+            # Where operations are put off, a step ends here; pieces of values are views.
+            ft.eval(*alone, *(vector for _, vector in joined))
+            for parameters, vector in joined:
+                for parameter, piece in zip(parameters, cut(vector, [p.shape for p in parameters])):
+                    parameter.tensor = piece
+                remember(parameters, vector)
         self.skips_next = False
-        ft.eval(*self.parameters)  # where operations are put off, a step ends here
 
     def _update_one(
         self, parameter: Parameter, state: State, group: Group, condition: ft.Tensor | None
     ) -> None:
-        before = {} if condition is None else dict(state)
-        state["step"] = state.get("step", 0) + 1
         grad = parameter.grad
         assert grad is not None
         if isinstance(grad, SparseGradient):
+            state["step"] = state.get("step", 0) + 1
             self.update_rows(parameter, grad, state, group)
             self._record_first_step(state)
-            return
-        new = update_in_float32(self.update, parameter.tensor, grad.tensor, state, group)
-        if condition is not None:
-            new = ft.where(condition, new, parameter.tensor)
-            for name, old in before.items():
-                if isinstance(old, ft.Tensor) and state[name] is not old:
-                    state[name] = ft.where(condition, state[name], old)
-        parameter.tensor = new
+        else:
+            parameter.tensor = self._new_value(
+                parameter.tensor, grad.tensor, state, group, condition
+            )
+
+    def _new_value(
+        self,
+        value: ft.Tensor,
+        grad: ft.Tensor,
+        state: State,
+        group: Group,
+        condition: ft.Tensor | None,
+    ) -> ft.Tensor:
+        state["step"] = state.get("step", 0) + 1
+        new = update_in_float32(self.update, value, grad, state, group, condition)
         self._record_first_step(state)
+        return new
 
     def _record_settings(self) -> None:
         # A rate that is not that of the step before is scheduled, too, by hand.
@@ -192,7 +240,7 @@ class Optimizer(Checked, ABC):
         params = [params] if isinstance(params, Parameter) else list(params)
         for parameter in params:
             if not isinstance(parameter, Parameter):
-                raise ModuleError(f"[{self._name}] {_remedy(self._name, parameter)}")
+                raise ModuleError(f"[{self._name}] {remedy(self._name, parameter)}")
             if parameter.dtype.kind == "c" and not self.takes_complex:
                 raise ModuleError(
                     f"[{self._name}] a parameter {parameter.shape} is {parameter.dtype}: train it "
@@ -206,17 +254,14 @@ class Optimizer(Checked, ABC):
         if problems:
             raise ModuleError(f"[{self._name}] {'; '.join(problems)}")
         self.param_groups.append({"params": params, **settings})
-        self.state += [{} for _ in params]
+        self._states.own += [{} for _ in params]
 
     def problems(self, settings: Mapping[str, Any]) -> list[str]:
         """What is wrong with the settings of a group, in words. Extend it where settings depend on
         one another."""
         # A schedule notes the rate it started from beside the settings.
-        known = {
-            **self.kinds,
-            **({"initial_lr": AT_LEAST_ZERO} if "initial_lr" in settings else {}),
-        }
-        return misfits(known, settings)
+        initial = {"initial_lr": AT_LEAST_ZERO} if "initial_lr" in settings else {}
+        return misfits({**self.kinds, **initial}, settings)
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -302,30 +347,3 @@ class Optimizer(Checked, ABC):
             for group in self.param_groups
         ]
         return f"{self._name}({'; '.join(parts)})"
-
-
-def _groups(name: str, params: Params) -> list[Mapping[str, Any]]:
-    if isinstance(params, (ModuleTree, ft.Array)):
-        raise ModuleError(f"[{name}] {_remedy(name, params)}")
-    given: list[Any] = list(params)
-    if any(isinstance(one, Mapping) for one in given):
-        loose = [one for one in given if not isinstance(one, Mapping)]
-        if loose:
-            raise ModuleError("groups and loose parameters are mixed; put these in a group, too")
-        return given
-    return [{"params": given}]
-
-
-def _remedy(name: str, given: object) -> str:
-    # What to give in place of an argument that is no list of parameters, or of its element.
-    kind = type(given).__name__
-    if isinstance(given, ModuleTree):
-        return f"params hold a module, {kind}: give model.parameters()"
-    if isinstance(given, Parameter):
-        return f"params are one {kind}: give a list, {name}([p], ...)"
-    if isinstance(given, ft.Array):
-        return (
-            f"params hold a {kind} {given.shape}, which is not a Parameter: make it one, "
-            f"p = nn.Parameter(x), compute with p, and give {name}([p], ...)"
-        )
-    return f"params hold a {kind}: give parameters, as model.parameters() has them"

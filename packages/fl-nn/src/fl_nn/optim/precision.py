@@ -31,15 +31,22 @@ def update_in_float32(
     grad: ft.Tensor,
     state: dict[str, Any],
     group: dict[str, Any],
+    condition: ft.Tensor | None = None,
 ) -> ft.Tensor:
     """What an update rule makes of a parameter. One of 16 bits is updated in float32: what rounding
-    took from it before is in `state`, and the two together are the master weight, exactly."""
-    if value.dtype.itemsize >= 4:
-        return rule(value, grad, state, group)
-    master = to_float32(value)
-    if ROUNDING in state:
+    took from it before is in `state`, and the two together are the master weight, exactly. Where a
+    `condition`, one bool, is false, value and tensors of the state stay."""
+    before = {} if condition is None else dict(state)
+    master, narrow = to_float32(value), value.dtype.itemsize < 4
+    if narrow and ROUNDING in state:
         master = master + state[ROUNDING]
-    master = rule(master, to_float32(grad), state, group)
-    rounded = master.astype(value.dtype)
-    state[ROUNDING] = master - to_float32(rounded)
-    return rounded
+    new = rule(master, to_float32(grad), state, group)
+    if narrow:
+        master, new = new, new.astype(value.dtype)
+        state[ROUNDING] = master - to_float32(new)
+    if condition is None:
+        return new
+    for name, old in before.items():
+        if isinstance(old, ft.Tensor) and state[name] is not old:
+            state[name] = ft.where(condition, state[name], old)
+    return ft.where(condition, new, value)
