@@ -79,7 +79,8 @@ DECOMPOSITIONS = {
 ALSO_DECOMPOSITIONS = "eig eigvals fft ifft irfft fftn ifftn rfftn irfftn hfft ihfft".split()
 PROMOTED = (
     "reshape permute broadcast_to concatenate pad slice gather scatter scatter_max scatter_min "
-    "sort expand_dims flip moveaxis roll slice_update split squeeze stack swapaxes take_along_axis tile topk pad_edges "
+    "sort expand_dims flip moveaxis roll slice_update split squeeze stack swapaxes "
+    "take_along_axis tile topk pad_edges "
     "repeat unstack diag diagonal tril triu embedding unique where to_host cast "
     "negative absolute add subtract multiply divide remainder maximum minimum max min fmax fmin "
     "sqrt cbrt sin cos tanh atan atan2 sigmoid relu silu clip deg2rad rad2deg copysign nan_to_num "
