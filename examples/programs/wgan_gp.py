@@ -14,7 +14,7 @@ import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 
-STEPS, GOAL = 1000, 0.25
+STEPS, GOAL = 1000, 0.4
 BATCH, LATENT, CRITIC_STEPS, PENALTY = 128, 4, 3, 1.0
 ANGLES = ft.arange(8) * (2.0 * math.pi / 8)
 CENTRES = ft.stack([ft.cos(ANGLES), ft.sin(ANGLES)], axis=1) * 2.0
