@@ -31,7 +31,8 @@ PER_RUN = 4  # kills of one run; more begin another one
 
 def test_all_optimizers_are_here():
     classes = [x for x in vars(nn).values() if isinstance(x, type) and issubclass(x, nn.Optimizer)]
-    assert set(OPTIMIZERS) == {x.__name__ for x in classes} - {"Optimizer"}
+    # A step of LBFGS takes a closure: test_lbfgs.py resumes it.
+    assert set(OPTIMIZERS) == {x.__name__ for x in classes} - {"Optimizer", "LBFGS"}
 
 
 @pytest.mark.fl_heavy

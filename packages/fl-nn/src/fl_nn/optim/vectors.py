@@ -19,7 +19,7 @@ from fl_nn.values import tensor_of
 from fl_tensor.extend import current_stack
 
 #: Arrays of more elements stay alone: to copy them takes longer than to call an operation.
-SMALL = 1 << 16
+SMALL = 1 << 14
 
 
 class _Origin(NamedTuple):

@@ -101,7 +101,7 @@ def fromfunction(
     """``function(i, j, ...)`` of the grids of indices of ``shape``, in the default float unless
     ``dtype`` is given."""
     arguments.function_of("fromfunction", function)
-    return function(*indices(shape, dtypes.DEFAULT_FLOAT if dtype is None else dtype))
+    return function(*indices(shape, dtypes.default_float() if dtype is None else dtype))
 
 
 def fromiter(numbers: Iterable[Any], dtype: DTypeLike = None, count: int = -1) -> Any:

@@ -9,7 +9,7 @@ import fl_tensor as ft
 from fl_tensor import arguments
 from fl_tensor.device import DeviceLike
 from fl_tensor.dispatch.registry import BackendLike
-from fl_tensor.dtypes import DEFAULT_FLOAT
+from fl_tensor.dtypes import default_float
 from fl_tensor.functions.creation import DTypeLike
 from fl_tensor.numpy_functions.elementwise import scaled_i0
 
@@ -67,6 +67,6 @@ def _times(
 ) -> Any:
     # m numbers from -1 to 1, exactly symmetric; 0 for a single one. In the default float.
     count = arguments.int_of(op, m, "m")
-    kind = DEFAULT_FLOAT if dtype is None else dtype
+    kind = default_float() if dtype is None else dtype
     steps = ft.arange(1 - count, count, 2, kind, device, backend)
     return steps / float(max(count - 1, 1))

@@ -35,7 +35,7 @@ def exponential(
     backend: BackendLike | None,
 ) -> Any:
     """``Generator.exponential``."""
-    kind = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype)
+    kind = dtypes.default_float() if dtype is None else dtypes.dtype(dtype)
     if isinstance(scale, Array):
         device, backend = scale.device, scale._backend
         shape = scale.shape if shape is None else shape

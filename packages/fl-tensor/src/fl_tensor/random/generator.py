@@ -211,7 +211,7 @@ class Generator:
         by ``scale`` alone. Raises ArgumentError unless concentration > 0."""
         given = distributions.parameter("gamma", concentration, shape, device, backend)
         found = functions.exp(functions.add(*distributions.log_gamma(self, given)))
-        found = cast(found, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype))
+        found = cast(found, dtypes.default_float() if dtype is None else dtypes.dtype(dtype))
         return found if isinstance(scale, float) and scale == 1.0 else found * scale
 
     def beta(
@@ -231,7 +231,7 @@ class Generator:
         wide = [functions.broadcast_to(v, size) for v in pair]
         logs = [functions.add(*distributions.log_gamma(self, v)) for v in wide]
         found = functions.sigmoid(functions.subtract(*logs))
-        return cast(found, dtypes.DEFAULT_FLOAT if dtype is None else dtypes.dtype(dtype))
+        return cast(found, dtypes.default_float() if dtype is None else dtypes.dtype(dtype))
 
     def categorical(
         self, logits: ArrayLike, shape: Size = (), axis: int = -1, replace: bool = True
