@@ -86,9 +86,9 @@ def reusable(x: Tensor | None) -> HostArray | None:
     adapter: Any = x.adapter
     if not hasattr(adapter, "__array__"):
         return None
-    view = adapter.__array__()
+    view: HostArray = adapter.__array__()
     del adapter
-    array = view.base
+    array: Any = view.base
     if array is None or _made.get(id(array)) is not array or view.nbytes != array.nbytes:
         return None
     if not view.flags.c_contiguous:
