@@ -88,12 +88,12 @@ def reusable(x: Tensor | None) -> HostArray | None:
         return None
     view: HostArray = adapter.__array__()
     del adapter
-    array: Any = view.base
-    if array is None or _made.get(id(array)) is not array or view.nbytes != array.nbytes:
+    made = _made.get(id(view.base))
+    if made is None or made is not view.base or view.nbytes != made.nbytes:
         return None
     if not view.flags.c_contiguous:
         return None
-    del array
+    del made
     return view.base if _base_references(view) == _SOLE_BASE else None
 
 
