@@ -44,7 +44,8 @@ def of_real_numbers():
         if not set(roles) or not set(roles) <= set("QRS") or not hasattr(ft, op.name):
             continue
         parameters = inspect.signature(getattr(ft, op.name)).parameters.values()
-        if len([p for p in parameters if p.default is p.empty]) == len(roles):
+        needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+        if len(needed) == len(roles):
             yield op.name, len(roles)
 
 

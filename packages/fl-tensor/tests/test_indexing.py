@@ -196,7 +196,7 @@ def test_gather_and_scatter_check_and_wrap_their_indices():
     ]
     with pytest.raises(ft.IndexingError, match="index 2 is out of range for axis 0 of 2"):
         ft.gather(x, [2])
-    with pytest.raises(ft.ArgumentError, match="'set' or 'add'"):
+    with pytest.raises(ft.ArgumentError, match="'set', 'add', 'max', 'min'"):
         ft.scatter(x, [0], 0, mode="mul")
 
 
