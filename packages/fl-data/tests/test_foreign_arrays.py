@@ -10,6 +10,7 @@ import pytest
 
 import fl_data as data
 import fl_tensor as ft
+from fl_data.blobs.codec import decode, encode
 
 pytestmark = pytest.mark.defect("N32")
 
@@ -93,3 +94,9 @@ except data.IterationError as error: print("said:", error)
     assert "'Squares'" in found.stdout
     assert "define it in a module (a file .py) and import it, or use Prefetch(..., " in found.stdout
     assert "UnboundLocalError" not in found.stderr
+
+
+@pytest.mark.defect("N32")
+def test_numpys_scalars_that_are_numbers_or_texts_of_python_are_kept_as_such():
+    sample = {"number": np.float64(1.5), "text": np.str_("cat")}
+    assert decode(memoryview(encode(sample))) == {"number": 1.5, "text": "cat"}

@@ -50,3 +50,19 @@ def test_only_the_first_samples_are_made() -> None:
 
     data.Transform(data.TensorDataset(ft.arange(100)), noted)._repr_html_()
     assert made == [0, 1, 2]
+
+
+def test_showing_a_dataset_changes_no_random_numbers_and_raises_nothing():
+    def noisy(sample):
+        return (sample[0] + ft.randn(()),)
+
+    def broken(sample):
+        raise ValueError("no")
+
+    base = data.TensorDataset(ft.arange(4.0))
+    ft.seed(0)
+    expected = ft.randn(2).tolist()
+    ft.seed(0)
+    assert "4 samples" in data.Transform(base, noisy)._repr_html_()
+    assert ft.randn(2).tolist() == expected
+    assert "4 samples" in data.Transform(base, broken)._repr_html_()

@@ -143,3 +143,20 @@ def test_what_makes_no_sense_is_refused():
         nn.EMA(Scalar()).load_state_dict({"updates": 1, "tensors": {"weight": [1.0]}})
     with pytest.raises(StateDictError, match="missing weight; unexpected bias"):
         nn.EMA(Scalar()).load_state_dict({"updates": 1, "tensors": {"bias": ft.ones(1)}})
+
+
+def test_the_average_of_a_parameter_that_is_gone_stays():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    ema = nn.EMA(model, decay=0.5)
+    held = ema.averages["1.bias"].tolist()
+    model[1].bias = None
+    ema.update()
+    assert ema.averages["1.bias"].tolist() == held and "1.bias" in ema.state_dict()["tensors"]
+
+
+def test_averages_can_be_given():
+    model = nn.Linear(2, 2)
+    ema = nn.EMA(model, decay=0.5)
+    ema.averages = {name: ft.zeros_like(value) for name, value in ema.averages.items()}
+    ema.update()
+    assert ft.allclose(ema.averages["weight"], 0.5 * model.weight.tensor)

@@ -230,3 +230,19 @@ def test_a_large_parameter_is_updated_alone():
     with ft.override(sqrt=sqrt):
         optimizer.step()
     assert seen == {(300, 300), (9,)}
+
+
+class NormalizedSGD(nn.SGD):
+    """Looks at a whole gradient, and does not say that it is elementwise."""
+
+    def update(self, value, grad, state, group):
+        return super().update(value, grad / ft.norm(grad), state, group)
+
+
+def test_a_class_with_another_update_is_not_taken_for_elementwise():
+    params = [nn.Parameter(ft.zeros(1)), nn.Parameter(ft.zeros(1))]
+    for parameter, slope in zip(params, (3.0, 4.0)):
+        parameter.grad = ft.full((1,), slope)
+    NormalizedSGD(params, lr=1.0).step()
+    assert [parameter.tolist() for parameter in params] == [[-1.0], [-1.0]]
+    assert nn.SGD.elementwise and nn.AdamW.elementwise and not NormalizedSGD.elementwise

@@ -216,3 +216,33 @@ def test_parameters_of_two_dtypes_and_two_groups_are_refused():
         nn.LBFGS([a, b])
     with pytest.raises(nn.ModuleError, match="there is one group"):
         nn.LBFGS([{"params": [a]}, {"params": [nn.Parameter(ft.ones(2))]}])
+
+
+@needs("float64")
+def test_a_parameter_that_is_frozen_later_stays():
+    counted = Counted(lambda a, b: ft.sum((a - 2.0) ** 4) + ft.sum((b + 1.0) ** 4), [0.0], [7.0])
+    optimizer = nn.LBFGS(counted.parameters, max_iter=3)
+    optimizer.step(counted)
+    counted.parameters[1].requires_grad = False
+    before = counted.parameters[1].tolist()
+    optimizer.step(counted)
+    assert counted.parameters[1].tolist() == before
+
+
+@needs("float64")
+def test_a_gradient_that_is_not_finite_is_an_error():
+    counted = Counted(lambda a: ft.sum(ft.sqrt(a * a)), [0.0, 1.0])
+    with pytest.raises(nn.TrainingError, match="gradient is not finite"):
+        nn.LBFGS(counted.parameters).step(counted)
+
+
+@needs("float64")
+def test_a_shorter_history_keeps_the_latest_pairs():
+    counted = Counted(rosenbrock, [-1.2, 1.0] * 5)
+    optimizer = nn.LBFGS(counted.parameters, max_iter=8)
+    optimizer.step(counted)
+    optimizer.param_groups[0]["history_size"] = 3
+    optimizer.param_groups[0]["max_iter"] = 1
+    optimizer.step(counted)
+    names = sorted(name for name in optimizer.state[0] if name != "step")
+    assert names == ["s0", "s1", "s2", "y0", "y1", "y2"]

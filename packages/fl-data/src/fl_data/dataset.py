@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+import fl_tensor as ft
 from fl_data.batches.collate import collate, empty_batch
 from fl_data.errors import SampleTypeError
 from fl_data.sample_table import FIRST, sample_table
@@ -85,8 +87,15 @@ class Dataset(Checked, ABC):
         return f"{type(self).__name__}({inside})"
 
     def _repr_html_(self) -> str:
-        first = [self[i] for i in range(min(len(self), FIRST))]
-        return sample_table(type(self).__name__, len(self), first)
+        def first() -> list[Sample]:
+            ft.set_default_generator(ft.Generator(0))  # showing it changes no random numbers
+            return [self[i] for i in range(min(len(self), FIRST))]
+
+        try:
+            samples = copy_context().run(first)
+        except Exception:  # what is wrong with a sample shows when it is used
+            samples = []
+        return sample_table(type(self).__name__, len(self), samples)
 
 
 class EpochDataset(Dataset):

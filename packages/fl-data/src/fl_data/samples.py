@@ -27,7 +27,9 @@ def as_sample(value: object, where: str) -> Sample:
 def as_tensor(value: Any, field: int | str, where: str) -> Any:
     """An array of another library (NumPy's and its scalars, a column of pandas, PyTorch's) as a
     tensor, copied; anything else as it is. Raises `SampleTypeError` for one without numbers."""
-    if isinstance(value, ft.Array) or not hasattr(value, "__array__"):
+    if isinstance(value, (ft.Array, bool, int, float, str, bytes)):
+        return value  # some scalars of NumPy are numbers and texts of Python, too
+    if not hasattr(value, "__array__"):
         return value
     try:
         return ft.asarray(value)

@@ -59,6 +59,11 @@ class EMA(Checked):
         """The averages by name."""
         return self._separate(views) if self._named is None else self._named
 
+    @averages.setter
+    def averages(self, values: Mapping[str, ft.Tensor]) -> None:
+        self._named, self._vectors = dict(values), {}
+        self._shapes = {name: value.shape for name, value in self._named.items()}
+
     @in_update(STATE)
     def update(self) -> None:
         """Move the averages towards the present values."""
@@ -70,7 +75,10 @@ class EMA(Checked):
                 ft.per_step(decay, "decay of EMA while it warms up")
         entries = list(self._state_entries())
         owners = [entry.owner if entry.is_parameter else entry.value for entry in entries]
-        vectors = {}
+        vectors: dict[tuple[str, ...], ft.Tensor] = {}
+        gone = self._shapes.keys() - {entry.name for entry in entries}
+        for name in gone:  # shared with another parameter since, or removed
+            vectors[(name,)] = self.averages[name]
         for numbers in small_groups(owners):
             names = tuple(entries[i].name for i in numbers)
             average = self._vectors.get(names)

@@ -80,6 +80,8 @@ class LBFGS(Optimizer):
             tolerance_change=tolerance_change,
             history_size=history_size,
         )
+        #: Which parameters had a gradient in the last step: the history is of those.
+        self._graded: tuple[bool, ...] | None = None
         kinds = {(p.dtype, p.device, p.backend.name) for p in self.parameters}
         if len(kinds) > 1 or any(p.dtype.itemsize < 4 for p in self.parameters):
             found = ", ".join(sorted({f"{p.dtype} on {p.device}" for p in self.parameters}))
@@ -103,7 +105,7 @@ class LBFGS(Optimizer):
         the first loss, that of the parameters before the step.
 
         Raises TrainingError without a closure, for a loss without gradients, and for a first loss
-        that is not finite.
+        or gradient that is not finite.
         """
         if not callable(closure):
             raise TrainingError(
@@ -139,6 +141,12 @@ class LBFGS(Optimizer):
         position = self._position()
         if not math.isfinite(value):
             raise TrainingError(f"[LBFGS] the loss is {value} before the step: lower it first")
+        graded = tuple(parameter.grad is not None for parameter in self.parameters)
+        if self._graded not in (None, graded):
+            self._forget()  # a direction from before would move frozen parameters
+        self._graded = graded
+        if not math.isfinite(_dot(gradient, gradient)):
+            raise TrainingError("[LBFGS] the gradient is not finite before the step")
         for _ in range(group["max_iter"]):
             if left < 1 or _largest(gradient) <= group["tolerance_grad"]:
                 break
@@ -157,7 +165,7 @@ class LBFGS(Optimizer):
             width = group["tolerance_change"] / length
             found = strong_wolfe(at, start, trial, least_width=width, most=left)
             if found.step == 0.0:
-                if not pairs:
+                if not pairs or left < 1:
                     break
                 self._forget()  # once more along the gradient
                 continue
@@ -222,13 +230,15 @@ class LBFGS(Optimizer):
 
     def _pairs(self) -> list[tuple[ft.Tensor, ft.Tensor]]:
         state = self.state[0]
-        size = self.param_groups[0]["history_size"]
-        return [(state[f"s{i}"], state[f"y{i}"]) for i in range(size) if f"y{i}" in state]
+        count = sum(name.startswith("y") for name in state)
+        pairs = [(state[f"s{i}"], state[f"y{i}"]) for i in range(count)]
+        return pairs[-self.param_groups[0]["history_size"] :]
 
     def _remember(self, change: ft.Tensor, turn: ft.Tensor) -> None:
         if _dot(change, turn) <= _LEAST_CURVATURE * _dot(turn, turn):
             return
         kept = [*self._pairs(), (change, turn)][-self.param_groups[0]["history_size"] :]
+        self._forget()
         for i, (s, y) in enumerate(kept):
             self.state[0][f"s{i}"], self.state[0][f"y{i}"] = s, y
 

@@ -63,9 +63,15 @@ class Optimizer(Checked, ABC):
     takes_complex: bool = False
     #: Whether `update` treats each element by itself: small parameters are then updated as one
     #: vector, and pieces of a parameter may be updated apart, as `fl_nn.parallel.Sharded` does.
+    #: A class that overrides `update` has to say so anew.
     elementwise: bool = False
     #: Whether the next step is skipped: a loss scaler has found and forgotten its gradients.
     skips_next: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "update" in vars(cls):
+            cls.elementwise = vars(cls).get("elementwise", False)
 
     def __init__(self, params: Params, **defaults: Any) -> None:
         self.defaults = defaults
@@ -82,7 +88,8 @@ class Optimizer(Checked, ABC):
 
     @property
     def state(self) -> list[State]:
-        """Per parameter, what it has of `slots` and `numbers`; "step" counts its updates."""
+        """Per parameter, what it has of `slots` and `numbers`; "step" counts its updates. Ask for
+        it anew after each step: the next one joins the states of small parameters."""
         return self._states.separate(self.parameters)
 
     @state.setter

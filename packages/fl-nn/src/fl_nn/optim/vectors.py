@@ -57,6 +57,8 @@ def join(arrays: Sequence[ft.Array]) -> ft.Tensor:
         links = zip(arrays, values, origin.owners, origin.adapters)
         if all(owner() is x and x_value.adapter is held for x, x_value, owner, held in links):
             return origin.vector
+    if origin is not None and not is_watched():
+        del _origins[id(arrays[0])]  # what it was is not kept alive
     return ft.concatenate([x if x.ndim == 1 else ft.reshape(x, (-1,)) for x in values])
 
 
