@@ -66,6 +66,25 @@ def test_under_checkpoint_the_second_run_computes_the_same():
     )
 
 
+def test_two_checkpointed_calls_before_one_backward_pass():
+    plain = nn.SpectralNorm(nn.Linear(4, 3), generator=ft.Generator(0))
+    plain.original.tensor = ft.randn((3, 4), ft.Generator(2))
+    again = copy.deepcopy(plain)
+    x, y = (ft.randn((2, 4), ft.Generator(seed)) for seed in (3, 4))
+    (plain(x).sum() - plain(y).sum()).backward()
+    (ag.checkpoint(again, x).sum() - ag.checkpoint(again, y).sum()).backward()
+    assert again.original.grad.tolist() == plain.original.grad.tolist()
+
+
+def test_too_many_calls_between_a_checkpointed_one_and_its_backward_pass_are_an_error():
+    norm, x = nn.SpectralNorm(nn.Linear(4, 3)), ft.ones((2, 4))
+    total = ag.checkpoint(norm, x).sum()
+    for _ in range(64):
+        norm(x)
+    with pytest.raises(ag.GradError, match="64 calls later"):
+        total.backward()
+
+
 def test_a_parameter_of_one_axis_is_divided_by_its_length():
     norm = nn.SpectralNorm(Seen(ft.asarray([3.0, 4.0])))
     assert norm().tolist() == pytest.approx([0.6, 0.8])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 import fl_autograd as ag
@@ -18,6 +19,10 @@ from fl_nn.values import like, tensor_of
 _TRANSPOSED = (ConvTranspose1D, ConvTranspose2D, ConvTranspose3D)
 #: So many steps of the power iteration are made when a layer is built, as in PyTorch.
 _FIRST_STEPS = 15
+#: The number of the last call of any SpectralNorm in training, in this context.
+_calls: ContextVar[int] = ContextVar("fl_nn_spectral_norm_calls", default=0)
+#: So many calls of a layer can wait for their backward pass under ``ag.checkpoint``.
+_KEPT = 64
 
 
 class SpectralNorm(Reparametrization):
@@ -74,8 +79,8 @@ class SpectralNorm(Reparametrization):
             u, v = self._iterated(matrix, (u, v), _FIRST_STEPS)
             self.register_buffer("_u", u)
             self.register_buffer("_v", v)
-            #: The vectors before the last call.
-            self._start = (u, v)
+            #: The vectors before the last calls, by the numbers of these.
+            self._starts: dict[int, tuple[Any, Any]] = {}
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         return self.call_with(self._normalised(), inputs, options)
@@ -86,12 +91,21 @@ class SpectralNorm(Reparametrization):
         matrix = self._matrix(self.original)
         u, v = self._u, self._v
         if self.training:
-            # The second run of a checkpointed function has to compute the same as the first.
-            again = ag.is_recomputing()
-            start = self._start if again else (u, v)
+            # The second run of a checkpointed function has to compute the same as the first. It
+            # has a copy of the context, in which its calls have the same numbers.
+            again, number = ag.is_recomputing(), _calls.get() + 1
+            _calls.set(number)
+            start = self._starts.get(number) if again else (u, v)
+            if start is None:
+                raise ag.GradError(
+                    f"[SpectralNorm] {_KEPT} calls later a checkpointed one cannot be computed "
+                    "again: call backward() earlier"
+                )
             u, v = self._iterated(tensor_of(matrix), start, self.iterations)
             if not again:
-                self._start, self._u, self._v = start, u, v
+                self._starts[number], self._u, self._v = start, u, v
+                if len(self._starts) > _KEPT:
+                    del self._starts[next(iter(self._starts))]
         return self.original / ft.sum(u * ft.matmul(matrix, v))
 
     def _iterated(self, matrix: ft.Array, vectors: tuple[Any, Any], steps: int) -> tuple[Any, Any]:
