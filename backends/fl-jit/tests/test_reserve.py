@@ -119,13 +119,16 @@ def operands():
 
 def test_a_plan_takes_no_buffer_for_each_of_its_results(backend, manager):
     x, weights = operands()
+    sizes = []
+    manager.on_event(lambda e: sizes.append(e.nbytes) if e.kind == "device_alloc" else None)
     buffers = []
     for _ in range(2):  # what a plan needs is taken before it runs first
         manager.release_cached()
-        before = manager.stats().device_allocs
+        sizes.clear()
         ft.eval(products(x, weights))
-        buffers.append(manager.stats().device_allocs - before)
-    assert buffers == [2, 5]
+        # Results have more than 8 MiB, what kernels pack has less, by the caches of the processor.
+        buffers.append(sum(size > 1 << 23 for size in sizes))
+    assert buffers == [2, 4]
 
 
 def test_a_manager_that_keeps_no_memory_is_left_alone(backend):

@@ -9,7 +9,6 @@ __all__ = ["CAN_YIELD", "yield_core"]
 
 #: Whether this system lets a process yield its core.
 CAN_YIELD = hasattr(os, "sched_yield")
-_no_files = select.poll() if CAN_YIELD else None
 
 
 def yield_core() -> None:
@@ -17,6 +16,6 @@ def yield_core() -> None:
 
     Takes a microsecond when there are none. ``time.sleep(0)`` takes 60 (Python 3.11, Linux).
     """
-    if _no_files is not None:
-        _no_files.poll(0)  # waiting for no files releases the interpreter's lock
+    if CAN_YIELD:
+        select.poll().poll(0)  # waiting for no files releases the interpreter's lock
         os.sched_yield()
