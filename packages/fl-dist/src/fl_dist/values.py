@@ -6,6 +6,7 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_tensor import Tensor
+from fl_tensor.backend import TensorBackend
 
 
 def fresh(x: Tensor) -> Tensor:
@@ -25,9 +26,17 @@ def computed(found: Any) -> Any:
     where they would run together with its other deferred operations."""
     several = found if isinstance(found, (list, tuple)) else [found]
     for x in several:
-        if isinstance(x, Tensor) and not x.backend.is_ready(x.adapter):
+        if isinstance(x, Tensor) and not _is_computed(x):
             ft.eval(x)
     return found
+
+
+def _is_computed(x: Tensor) -> bool:
+    """Whether nothing is put off; False where the backend cannot tell."""
+    kind = type(x.backend)
+    if kind.evaluate is TensorBackend.evaluate:
+        return True
+    return kind.is_ready is not TensorBackend.is_ready and x.backend.is_ready(x.adapter)
 
 
 def pack_text(text: str) -> Tensor:
