@@ -26,17 +26,9 @@ def computed(found: Any) -> Any:
     where they would run together with its other deferred operations."""
     several = found if isinstance(found, (list, tuple)) else [found]
     for x in several:
-        if isinstance(x, Tensor) and not _is_computed(x):
+        if isinstance(x, Tensor) and type(x.backend).evaluate is not TensorBackend.evaluate:
             ft.eval(x)
     return found
-
-
-def _is_computed(x: Tensor) -> bool:
-    """Whether nothing is put off; False where the backend cannot tell."""
-    kind = type(x.backend)
-    if kind.evaluate is TensorBackend.evaluate:
-        return True
-    return kind.is_ready is not TensorBackend.is_ready and x.backend.is_ready(x.adapter)
 
 
 def pack_text(text: str) -> Tensor:
