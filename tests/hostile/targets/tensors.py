@@ -501,20 +501,8 @@ UNTRIED: dict[str, str] = {
         "takes no arguments",
     ),
     **dict.fromkeys(
-        [
-            "ft.linalg.EigResult",
-            "ft.linalg.EighResult",
-            "ft.linalg.QRResult",
-            "ft.linalg.SVDResult",
-            "ft.linalg.SlogdetResult",
-        ],
-        "what a decomposition returns",
-    ),
-    **dict.fromkeys(
         ["ft.Array", "ft.DerivedOps", "ft.TensorAdapter", "ft.TensorBackend"],
         "an interface or a base class",
     ),
-    "ft.linalg.LstsqResult": "what a decomposition returns",
-    "ft.linalg.rank_from": "an inner part of lstsq",
     "ft.DType": "the dtypes are its instances; ft.dtype finds them",
 }
