@@ -169,7 +169,10 @@ def defop(
         except FlError:
             raise
         except (AttributeError, TypeError) as error:
-            raise explain(name, error, lambda: compute(dict(bound.arguments))) from error
+            better = explain(name, error, lambda: compute(dict(bound.arguments)))
+            if better is error:
+                raise
+            raise better from error
 
     def compute(values: dict[str, Any]) -> Any:
         made = prepare(name, roles, *(values[a] for a in arrays))

@@ -27,7 +27,8 @@ def explain(where: str, error: Exception, again: Callable[[], Any]) -> Exception
         numpy = " gave a ndarray" in str(error)
         way = ": write ops.exp(x), not np.exp(x), or give the array to ops.from_host"
         return BackendError(str(error) + way * numpy)
-    if set(re.findall(r"\w+", str(error))) & {kind.__name__ for kind in VALUES}:
+    named = set(re.findall(r"\w+", str(error))) & {kind.__name__ for kind in VALUES}
+    if named or str(error).startswith("a value of backend "):
         return DTypeError(
             f"[{where}] {error}: a backend's value has no operators and methods; write "
             f"ops.multiply(x, ops.constant(2.0, x)) for 2.0 * x, ops.exp(x) for ft.exp(x)"
