@@ -28,4 +28,5 @@ def test_fit_and_evaluate_make_no_plan_for_each_batch():
         trainer = nn.Trainer(model, nn.SGD(model.parameters(), lr=0.01), nn.mse, progress=False)
         trainer.fit(batches, epochs=1)
         trainer.evaluate(batches)
-        assert 0 < len(ft.jit.plans(backend)) - before <= 3
+        # The first update joins the biases, later ones find them joined.
+        assert 0 < len(ft.jit.plans(backend)) - before <= 4
