@@ -285,3 +285,13 @@ def test_methods_that_are_asked_for_by_habit():
     assert x.tolist()[0][0] == 1.26
     with pytest.raises(ft.ArgumentError, match="write x @ y for a product of matrices"):
         x.dot(x)
+
+
+def test_bins_of_unsigned_integers_may_descend():
+    x, bins = np.uint8([0, 2, 4, 6]), np.uint8([5, 3, 1])
+    check_equal(ft.digitize(x, bins), np.digitize(x, bins))
+
+
+def test_transpose_takes_an_array_of_axes():
+    x = ft.ones((2, 3, 4))
+    assert x.transpose(np.array([2, 0, 1])).shape == np.transpose(x, np.array([2, 0, 1])).shape

@@ -67,7 +67,7 @@ class ArrayMethods(NumPyMethods):
 
     def transpose(self, *axes: Any) -> Any:
         """Axes in the given order; reversed without arguments, or with None."""
-        named = axes not in ((), (None,))
+        named = len(axes) > 0 and not (len(axes) == 1 and axes[0] is None)
         return self.permute(*axes) if named else shaping.permute(self, range(self.ndim)[::-1])
 
     @property
