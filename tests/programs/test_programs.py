@@ -26,4 +26,4 @@ def test_a_few_steps_give_a_figure(name):
 def test_a_program_fits_on_a_page_and_is_described(name):
     text = (FOLDER / f"{name}.py").read_text()
     assert len(text.splitlines()) <= 80
-    assert f"[`{name}.py`]({name}.py)" in (FOLDER / "README.md").read_text()
+    assert f"| `{name}.py` |" in (FOLDER / "README.md").read_text()

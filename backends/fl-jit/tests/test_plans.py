@@ -39,7 +39,9 @@ def step(x, w, bias, scale):
 def operands():
     generator = ft.Generator(7)
     shapes = ((64, 256), (256, 256), (256,))
-    return [np.asarray(generator.normal(shape)) for shape in shapes]
+    # Small values, so that no exponential or sum amplifies the rounding of a product.
+    parts = (0.125, 0.0625, 0.125)
+    return [np.asarray(generator.normal(shape) * part) for shape, part in zip(shapes, parts)]
 
 
 @pytest.mark.parametrize("fused", [False, True], ids=["numpy", "kernels"])
@@ -51,8 +53,7 @@ def test_every_run_gives_the_same(operands, fused):
         with ft.use(backend):
             found = step(*map(ft.asarray, operands), scale)
             for a, b in zip(found, wanted, strict=True):
-                # Of exponentials: a rounding of the product is one of some hundred in the exponent.
-                np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-4, atol=2e-6)
+                np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("fused", [False, True], ids=["numpy", "kernels"])

@@ -48,12 +48,14 @@ def closed_by_with(comm: Communicator) -> tuple[list[str], str]:
 
 def one_aborts(comm: Communicator) -> tuple[str, int, str]:
     """Rank 0 aborts while the others wait for it. What the others get: error, rank, cause."""
+    comm.barrier()
     if comm.rank == 0:
-        comm.barrier()
+        for other in range(1, comm.world_size):
+            comm.recv(other)  # else it might abort while some are still in the barrier
         comm.abort("injected abort")
         return "", 0, ""
+    comm.send(ft.asarray(1.0), 0)
     try:
-        comm.barrier()  # rank 0 may have come through, and have aborted, before all others
         comm.all_reduce(ft.asarray(1.0))
     except PeerError as error:
         return type(error).__name__, error.rank, error.cause
