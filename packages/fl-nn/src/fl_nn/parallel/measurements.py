@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import fl_dist as dist
 import fl_memory as mem
 import fl_tensor as ft
-from fl_memory.managers.system import SystemManager
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 from fl_nn.optim import Optimizer
 from fl_nn.parallel import placement
+from fl_nn.parallel.counting_manager import CountingManager
 from fl_nn.parallel.message_costs import Line, measure_links, swap_speed
 from fl_nn.parallel.step_segments import Segment, SegmentedStep, checkpointed
 from fl_nn.parallel.units import arrays_of
@@ -131,12 +131,13 @@ def measure(
     buckets = placement.bucketed(model, placement.group_numbers(model, optimizer))
     if not buckets:
         raise ModuleError("[measure] no parameter of the optimizer learns: unfreeze some")
-    step = SegmentedStep(model, batch, loss, optimizer, [unit for _, unit in children])
-    with _restored(model, optimizer), mem.use(SystemManager()) as manager:
-        plain, update = step.segments(manager, rounds, comm)
+    memory = CountingManager()
+    step = SegmentedStep(model, batch, loss, optimizer, [unit for _, unit in children], memory)
+    with _restored(model, optimizer), mem.use(memory):
+        plain, update = step.segments(rounds, comm)
         outputs, chain = step.outputs, step.called == list(range(len(children)))
         with checkpointed([unit for _, unit in children]):
-            again, _ = step.segments(manager, rounds, comm)
+            again, _ = step.segments(rounds, comm)
         if [s[:2] for s in plain] != [s[:2] for s in again]:
             raise ModuleError(
                 f"[measure] units of this {type(model).__name__} are called differently under a "
@@ -145,7 +146,7 @@ def measure(
         state = sum(
             x.nbytes for s in optimizer.state for x in s.values() if isinstance(x, ft.Tensor)
         )
-        links, workspace = measure_links(comm, manager, rounds) if comm is not None else ({}, {})
+        links, workspace = measure_links(comm, memory, rounds) if comm is not None else ({}, {})
     found = Measurements(
         units=_sizes(model, children, outputs),
         plain=plain,

@@ -11,10 +11,10 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 import fl_dist as dist
-import fl_memory as mem
 import fl_tensor as ft
 from fl_memory.managers.system import SystemManager
 from fl_memory.swapping import FileMemory
+from fl_nn.parallel.counting_manager import CountingManager
 
 KB, MB = 1 << 10, 1 << 20
 #: Bytes of the two messages that the line of a collective goes through.
@@ -34,7 +34,7 @@ class Line(NamedTuple):
 
 
 def measure_links(
-    comm: dist.Communicator, manager: mem.MemoryManager, rounds: int
+    comm: dist.Communicator, memory: CountingManager, rounds: int
 ) -> tuple[dict[str, Line], dict[str, float]]:
     """The line through two sizes of every message and of a copy, and its bytes per byte."""
     lines, workspace = {}, {}
@@ -60,7 +60,7 @@ def measure_links(
             times.append(statistics.median(spent))
         beta = max(times[1] - times[0], 0.0) / (MESSAGES[1] - MESSAGES[0])
         lines[name] = Line(max(times[0] - beta * MESSAGES[0], 0.0), beta)
-        workspace[name] = _allocated(manager, partial(call, x)) / MESSAGES[1]
+        workspace[name] = _allocated(memory, partial(call, x)) / MESSAGES[1]
     return lines, workspace
 
 
@@ -70,22 +70,11 @@ def _send_on(comm: dist.Communicator, x: ft.Tensor) -> None:
         comm.recv((comm.rank - 1) % comm.world_size)
 
 
-def _allocated(manager: mem.MemoryManager, call: Callable[[], Any]) -> int:
+def _allocated(memory: CountingManager, call: Callable[[], Any]) -> int:
     """Bytes alive at most during a call, above those before."""
-    live = peak = 0
-
-    def count(event: mem.Event) -> None:
-        nonlocal live, peak
-        if event.kind in ("alloc", "free"):
-            live += event.nbytes if event.kind == "alloc" else -event.nbytes
-            peak = max(peak, live)
-
-    remove = manager.on_event(count)
-    try:
-        call()
-    finally:
-        remove()
-    return peak
+    before = memory.begin()
+    call()
+    return memory.peak - before
 
 
 def swap_speed(folder: str | PathLike[str]) -> float:

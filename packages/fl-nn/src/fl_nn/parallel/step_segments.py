@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import fl_autograd as ag
 import fl_dist as dist
-import fl_memory as mem
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 from fl_nn.optim import Optimizer
+from fl_nn.parallel.counting_manager import CountingManager
 from fl_nn.parallel.links import as_tuple
 from fl_nn.parallel.units import arrays_of
 
@@ -67,6 +67,7 @@ class SegmentedStep:
         loss: Callable[[Any, Any], Any],
         optimizer: Optimizer,
         units: Sequence[Module],
+        memory: CountingManager,
     ) -> None:
         x, target = batch
         self.batch = [_read(value) for value in as_tuple(x)], _read(target)
@@ -74,11 +75,11 @@ class SegmentedStep:
         self.outputs = [0] * len(units)
         self.called: list[int] = []
         self.found: list[Segment] = []
-        self._part, self._began = (-1, "forward"), 0.0
-        self._live = self._peak = 0
+        self._part, self._began, self._base = (-1, "forward"), 0.0, 0
+        self._memory = memory
 
     def segments(
-        self, manager: mem.MemoryManager, rounds: int, comm: dist.Communicator | None
+        self, rounds: int, comm: dist.Communicator | None
     ) -> tuple[tuple[Segment, ...], Segment]:
         """The segments of a step, and its update: bytes of one step, median times of several."""
         for _ in range(2):  # the state of the optimizer; what is built once
@@ -93,7 +94,7 @@ class SegmentedStep:
             whole.append(sum(segment.ms for segment in self.run()))
             with self._hooked():
                 times.append([segment.ms for segment in self.run()])
-        bytes_of = self._counted(manager)
+        bytes_of = self._counted()
         self._check({len(bytes_of), *map(len, times)})
         medians = [statistics.median(column) for column in zip(*times, strict=True)]
         # What is computed unit by unit takes another time on a deferred backend.
@@ -115,18 +116,16 @@ class SegmentedStep:
                 "off (layer_drop=0), or give units=[...] that are called in every step"
             )
 
-    def _counted(self, manager: mem.MemoryManager) -> list[Segment]:
+    def _counted(self) -> list[Segment]:
         """A step, its bytes counted. Cycles that wait for the collector would be counted, too."""
         gc.collect()
         collects = gc.isenabled()
         gc.disable()
-        remove = manager.on_event(self._count)
         self.called = []
         try:
             with self._hooked():
                 return self.run()
         finally:
-            remove()
             if collects:
                 gc.enable()
 
@@ -151,8 +150,8 @@ class SegmentedStep:
         inputs, target = self.batch
         self.optimizer.zero_grad()
         self.found = []
-        self._part, self._began, self._peak = (-1, "forward"), time.perf_counter(), self._live
-        self._base = self._live
+        self._part, self._began = (-1, "forward"), time.perf_counter()
+        self._base = self._memory.begin()
         value = self.loss(self.model(*inputs), target)
         ft.eval(value)
         self._begin(-1, "backward")
@@ -170,11 +169,11 @@ class SegmentedStep:
             Segment(
                 *self._part,
                 1e3 * (now - self._began),
-                self._live - self._base,
-                self._peak - self._base,
+                self._memory.live - self._base,
+                self._memory.peak - self._base,
             )
         )
-        self._part, self._base, self._peak = (unit, phase), self._live, self._live
+        self._part, self._base = (unit, phase), self._memory.begin()
         self._began = time.perf_counter()
 
     def _enter(self, place: int, module: Module, inputs: tuple[Any, ...]) -> None:
@@ -203,13 +202,6 @@ class SegmentedStep:
         if self._part == (place, "backward"):
             ft.eval(gradient)
             self._begin(-1, "backward")
-
-    def _count(self, event: mem.Event) -> None:
-        if event.kind == "alloc":
-            self._live += event.nbytes
-            self._peak = max(self._peak, self._live)
-        elif event.kind == "free":
-            self._live -= event.nbytes
 
 
 def _read(value: Any) -> ft.Array:
