@@ -14,6 +14,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every", type=int, default=1, metavar="N", help="run each N-th test")
 
 
+@pytest.hookimpl(trylast=True)  # of those that `-k` has chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     seen: Counter[object] = Counter()
     kept: list[pytest.Item] = []

@@ -68,13 +68,20 @@ def ask_workshop(session: nox.Session, code: str) -> str:
 
 
 def pytest_in_workshop(
-    session: nox.Session, *args: str, workers: int = 1, env: Env = NOTHING
+    session: nox.Session, *args: str, workers: int = 1, every: int = 1, env: Env = NOTHING
 ) -> None:
     """`python -m pytest -q` in the workshop, with what stands after `--`.
 
     Several workers share the tests out among processes, unless anything stands there. Threads
-    of one do not spin while they wait, which would keep the processor from the other.
+    of one do not spin while they wait, which would keep the processor from the other. Sessions that
+    repeat tests run each `every`-th test of a file, unless anything stands there (`-- --every 1`:
+    all).
     """
+    path = os.pathsep.join(filter(None, [str(ROOT / "tools"), os.environ.get("PYTHONPATH")]))
+    env = {"PYTHONPATH": path, **env}
+    args = ("-p", "sample_plugin", *args)
+    if every > 1 and not session.posargs:
+        args = (*args, "--every", str(every))
     if workers > 1 and not session.posargs:
         args = (*args, "-n", str(workers), "--dist", "worksteal")
         env = {"OMP_WAIT_POLICY": "passive", **env}

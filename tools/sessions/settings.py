@@ -83,10 +83,13 @@ def vectors(session: nox.Session) -> None:
 @nox.session(**shared)
 @nox.parametrize("package", [nox.param(p, id=p, tags=[p]) for p in ABOVE])
 def deferred(session: nox.Session, package: str) -> None:
-    """The tests of what stands on the contract, on `jit`, all of it in kernels, planned at once."""
+    """The tests of what stands on the contract, on `jit`, all of it in kernels, planned at once.
+
+    Each second test of a file (`-- --every 1`: all).
+    """
     env = {"FL_TENSOR_BACKEND": "jit", **FORCED, **kernels(session)}
     options = ["-p", "no:cacheprovider", *suite(package)]
-    pytest_in_workshop(session, *options, workers=2, env=env)
+    pytest_in_workshop(session, *options, workers=2, every=2, env=env)
 
 
 @nox.session(tags=["fl-tensor", "fl-nn"], **shared)
@@ -94,8 +97,8 @@ def deferred(session: nox.Session, package: str) -> None:
 def kernel_libraries(session: nox.Session, library: str) -> None:
     """Products, convolutions and layers made of them, however small, by one kernel library alone.
 
-    The tests of dispatch, the library's own, the kit's, and those of layers and gradients; on
-    `jit`, in plans and at once.
+    The tests of dispatch, the library's own, the kit's, and each third of those of layers and
+    gradients (`-- --every 1`: all); on `jit`, in plans and at once.
     """
     skip_without_wheel(session, library)
     part = ["-k", "matmul or conv or linear or pool or batch_norm"]
@@ -112,4 +115,5 @@ def kernel_libraries(session: nox.Session, library: str) -> None:
         in_workshop(session, "python", "-m", "fl_tensor.testing", "jit", *part, env=env)
         # `deferred` runs these with generated kernels in plans, and all others.
         if library != "generated" or smallest == NEVER:
-            pytest_in_workshop(session, "-p", "no:cacheprovider", *above, *part, env=env)
+            options = ["-p", "no:cacheprovider", *above, *part]
+            pytest_in_workshop(session, *options, every=3, env=env)

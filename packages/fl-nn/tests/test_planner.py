@@ -19,6 +19,14 @@ from fl_nn.parallel.step_segments import Segment
 SIZE, LAYERS, CLASSES = 96, 3, 8
 
 
+@pytest.fixture(autouse=True)
+def backend_with_kernels():
+    """NumPy in place of a backend in pure Python, on which the model takes minutes."""
+    name = ft.current_backend().name
+    with ft.use(name if name in ("numpy", "jit") else "numpy"):
+        yield
+
+
 def make_model():
     ft.seed(0)
     layers = [nn.TransformerEncoderLayer(SIZE, 4, 4 * SIZE) for _ in range(LAYERS)]
