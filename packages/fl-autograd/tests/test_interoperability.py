@@ -98,7 +98,9 @@ def test_a_history_is_not_copied(v, make):
 def test_dlpack_exports_a_value_and_refuses_a_gradient(v):
     with pytest.raises(ag.GradError, match=r"\[dlpack\] .*export v.detach\(\)"):
         np.from_dlpack(v)
-    assert np.shares_memory(np.from_dlpack(v.detach()), np.asarray(v))
+    if ft.current_backend().name in ("numpy", "jit"):  # others lend what they have copied
+        assert np.shares_memory(np.from_dlpack(v.detach()), np.asarray(v))
+    assert np.array_equal(np.from_dlpack(v.detach()), np.asarray(v))
     assert ft.from_dlpack(v.detach()).tolist() == v.tolist()
 
 
