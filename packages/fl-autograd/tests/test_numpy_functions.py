@@ -18,7 +18,7 @@ PLACES = [0.0, 0.4, 1.5, 2.0]
 LABELS = np.array([[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1]])
 #: Of x (3, 4) and y (4,), both standard normal.
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "abs, pow": lambda x, y: ft.pow(ft.abs(x), 1.5) * y,
+    "abs, fabs, pow": lambda x, y: ft.pow(ft.abs(x), 1.5) * ft.fabs(y),
     "arctan2": lambda x, y: ft.arctan2(x, y),
     "fmod": lambda x, y: ft.fmod(10.0 * x, y),
     "modf": lambda x, y: ft.modf(3.0 * x)[0] * y,

@@ -18,10 +18,19 @@ KEYWORDS = {
     "requires_grad": "ag.Variable(x, requires_grad=True)",
 }
 #: For ``where=mask`` of NumPy's reductions: what an element that is left out becomes.
-LEFT_OUT = {"sum": "0", "prod": "1", "max": "-ft.inf", "min": "ft.inf", "any": "False", "all": "True"}
+LEFT_OUT = {
+    "sum": "0",
+    "prod": "1",
+    "max": "-ft.inf",
+    "min": "ft.inf",
+    "any": "False",
+    "all": "True",
+}
 #: Those that have a twin without NaN, and the twin.
 _WITHOUT_NAN = {name: f"nan{name}" for name in ("mean", "std", "var")}
-_WITHOUT_NAN |= {f"nan{name}": f"nan{name}" for name in (*_WITHOUT_NAN, "sum", "prod", "max", "min")}
+_WITHOUT_NAN |= {
+    f"nan{name}": f"nan{name}" for name in (*_WITHOUT_NAN, "sum", "prod", "max", "min")
+}
 
 
 def refuse(function: str, foreign: Mapping[str, Any]) -> NoReturn:

@@ -12,6 +12,7 @@ from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of
 __all__ = [
     "bitwise_count",
     "divmod",
+    "fabs",
     "float_power",
     "fmod",
     "frexp",
@@ -23,6 +24,7 @@ __all__ = [
     "logaddexp2",
     "modf",
     "real_if_close",
+    "rint",
     "sinc",
     "spacing",
     "unwrap",
@@ -63,25 +65,25 @@ def ldexp(x: ArrayLike, n: ArrayLike) -> Any:
     x = operand("ldexp", "S", x)
     if not n.dtype.is_integer:
         raise ft.DTypeError(f"[ldexp] n is {n.dtype}: expected integers")
+    most = _EXPONENTS.get(x.dtype, 100)
     rest = cast(n, dtypes.int64)
     for _ in range(3):  # a single factor could overflow where the product does not
-        step = ft.clip(rest, -1000 if x.dtype is dtypes.float64 else -100, _most(x))
-        x, rest = x * _power_of_two(step, x.dtype), rest - step
+        step = ft.clip(rest, -most, most)
+        x, rest = x * _power_of_two(step, x.dtype, most), rest - step
     return x
 
 
-def _most(x: Any) -> int:
-    return 1000 if x.dtype is dtypes.float64 else 100
+#: An exponent of which three span the dtype, its subnormal numbers included. Others: 100.
+_EXPONENTS = {dtypes.float16: 14, dtypes.float64: 1000}
 
 
-def _power_of_two(n: Any, dtype: ft.DType) -> Any:
-    # From the bits of |n|, because exp2 may round: integers within the exponents of the dtype.
+def _power_of_two(n: Any, dtype: ft.DType, most: int) -> Any:
+    # From the bits of |n| <= most, because exp2 may round.
     size = ft.absolute(n)
     made = ft.ones_like(size, dtype)
-    for bit in range(10 if dtype is dtypes.float64 else 7):
+    for bit in range(most.bit_length()):
         is_set = ft.bitwise_right_shift(size, bit) % 2 == 1
-        factor = math.ldexp(1.0, min(1 << bit, 1000))
-        made = ft.where(is_set, made * factor, made)
+        made = made * ft.where(is_set, ft.full_like(made, 2.0 ** (1 << bit)), 1.0)
     return ft.where(n < 0, 1.0 / made, made)
 
 
@@ -144,9 +146,30 @@ def bitwise_count(x: ArrayLike) -> Any:
 
 def float_power(x: ArrayLike, y: ArrayLike) -> Any:
     """``x`` to the power ``y`` in double precision: float64, or complex128 for complex numbers."""
-    x, y = operands_of("float_power", "FF", x, y)
-    wide = dtypes.complex128 if x.dtype.kind == "c" else dtypes.float64
-    return ft.power(cast(x, wide), cast(y, wide))
+    # Arrays first, because a number beside one in float32 would be rounded to that.
+    numbers = isinstance(x, arguments.SCALARS), isinstance(y, arguments.SCALARS)
+    if all(numbers):
+        x, numbers = ft.asarray(x, _double(x)), (False, True)
+    given = None if numbers[0] else x, None if numbers[1] else y
+    wide = [
+        a if a is None else cast(a, _double(a)) for a in operands_of("float_power", "aa", *given)
+    ]
+    return ft.power(x if numbers[0] else wide[0], y if numbers[1] else wide[1])
+
+
+def _double(x: Any) -> ft.DType:
+    is_complex = isinstance(x, complex) or getattr(x, "dtype", dtypes.float64).kind == "c"
+    return dtypes.complex128 if is_complex else dtypes.float64
+
+
+def fabs(x: ArrayLike) -> Any:
+    """The absolute value of real numbers; of integers in the default float."""
+    return ft.absolute(operand("fabs", "S", x))
+
+
+def rint(x: ArrayLike) -> Any:
+    """The nearest integer, of two the even one; of integers in the default float."""
+    return ft.round(operand("rint", "F", x))
 
 
 def heaviside(x: ArrayLike, y: ArrayLike) -> Any:

@@ -117,11 +117,19 @@ def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 def ediff1d(
     x: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Any:
-    """Differences of neighbours in C order, between ``to_begin`` and ``to_end``."""
+    """Differences of neighbours in C order, between ``to_begin`` and ``to_end``, which are cast to
+    the dtype of ``x``. Raises DTypeError for one of another kind, floats for an ``x`` of integers.
+    """
     x, to_end, to_begin = operands_of("ediff1d", "Aaa", x, to_end, to_begin)
     made = ft.diff(ravel(x))
-    ends = [None if end is None else cast(ravel(end), made.dtype) for end in (to_begin, to_end)]
-    return ft.concatenate([p for p in (ends[0], made, ends[1]) if p is not None], 0)
+    ends = {"to_begin": to_begin, "": made, "to_end": to_end}
+    for name, end in ends.items():
+        if end is not None and "buifc".index(end.dtype.kind) > "buifc".index(made.dtype.kind):
+            raise ft.DTypeError(
+                f"[ediff1d] {name} is {end.dtype}, x is {x.dtype}: cast one of them"
+            )
+    parts = [cast(ravel(end), made.dtype) for end in ends.values() if end is not None]
+    return ft.concatenate(parts, 0)
 
 
 # ---- taking apart --------------------------------------------------------------------------------
