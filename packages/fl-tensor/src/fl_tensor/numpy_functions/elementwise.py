@@ -43,7 +43,8 @@ def fmod(x: ArrayLike, y: ArrayLike) -> Any:
     ``y``."""
     x, y = operands_of("fmod", "RR", x, y)
     if x.dtype.is_floating:
-        return ft.copysign(ft.remainder(ft.absolute(x), ft.absolute(y)), x)
+        sign = _sign(x)
+        return sign * ft.remainder(sign * x, ft.absolute(y))
     rest = ft.remainder(x, y)
     return ft.where((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
 
@@ -51,9 +52,14 @@ def fmod(x: ArrayLike, y: ArrayLike) -> Any:
 def modf(x: ArrayLike) -> tuple[Any, Any]:
     """The fractional and the integer part, both with the sign of ``x``."""
     x = operand("modf", "S", x)
-    whole = ft.trunc(x)
-    rest = ft.where(ft.isinf(x), 0.0, x - whole)
-    return ft.copysign(rest, x), whole
+    sign = _sign(x)
+    return sign * ft.where(ft.isinf(x), 0.0, ft.remainder(sign * x, 1.0)), ft.trunc(x)
+
+
+def _sign(x: Any) -> Any:
+    # 1, and -1 of negative numbers and of -0.0: a constant, where copysign has no slope at 0.
+    one = ft.ones_like(x)
+    return ft.where(ft.signbit(x), -one, one)
 
 
 # ---- parts of floating numbers -------------------------------------------------------------------
@@ -104,8 +110,8 @@ def frexp(x: ArrayLike) -> tuple[Any, Any]:
 
 def spacing(x: ArrayLike) -> Any:
     """The distance from ``x`` to the next number away from zero, with the sign of ``x``; NaN for
-    infinities."""
-    x = operand("spacing", "S", x)
+    infinities. It has no gradient."""
+    x = operand("spacing", "S", x).detach()
     size = ft.absolute(x)
     return ft.copysign(ft.nextafter(size, math.inf) - size, x)
 
@@ -186,11 +192,15 @@ def logaddexp2(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def sinc(x: ArrayLike) -> Any:
-    """``sin(pi x) / (pi x)``, and 1 at 0."""
+    """``sin(pi x) / (pi x)``, and 1 at 0. Near 0 its power series, because derivatives of the
+    quotient cancel there."""
     x = operand("sinc", "F", x)
-    at_zero = x == 0
-    angle = ft.where(at_zero, 1.0, x) * math.pi
-    return ft.where(at_zero, 1.0, ft.sin(angle) / angle)
+    is_near = ft.absolute(x) < 0.25
+    small, angle = ft.where(is_near, x, 0.0) * math.pi, ft.where(is_near, 1.0, x) * math.pi
+    series = ft.ones_like(x)
+    for k in range(16, 0, -2):
+        series = 1.0 - small * small / float(k * (k + 1)) * series
+    return ft.where(is_near, series, ft.sin(angle) / angle)
 
 
 def i0(x: ArrayLike) -> Any:
@@ -201,34 +211,36 @@ def i0(x: ArrayLike) -> Any:
     """
     x = operand("i0", "S", x)
     size = ft.absolute(x)
-    near, far = _series_of_i0(x, size)
+    is_near, near, far = _series_of_i0(x, size)
     half = ft.exp(size / 2.0)  # exp(size) overflows earlier than the function
-    return ft.where(size <= _FAR, near, half * far * half)
+    return ft.where(is_near, near, half * far * half)
 
 
 def scaled_i0(x: ArrayLike) -> Any:
     """``exp(-|x|) i0(x)``, which does not overflow."""
     x = operand("i0", "S", x)
     size = ft.absolute(x)
-    near, far = _series_of_i0(x, size)
-    return ft.where(size <= _FAR, near * ft.exp(-ft.minimum(size, _FAR)), far)
+    is_near, near, far = _series_of_i0(x, size)
+    return ft.where(is_near, near * ft.exp(-ft.where(is_near, size, _FAR)), far)
 
 
 #: Where the asymptotic series of i0 begins.
 _FAR = 20.0
 
 
-def _series_of_i0(x: Any, size: Any) -> tuple[Any, Any]:
-    # The power series of i0 near 0, and the asymptotic series of exp(-size) i0 far away.
-    quarter = ft.minimum(x * x, _FAR * _FAR) / 4.0
+def _series_of_i0(x: Any, size: Any) -> tuple[Any, Any, Any]:
+    # Where x is near 0, the power series of i0 there, and the asymptotic one of exp(-size) i0.
+    is_near = size <= _FAR
+    inner = ft.where(is_near, x, _FAR)
+    quarter = inner * inner / 4.0
     near = ft.ones_like(x)
     for k in range(45, 0, -1):
         near = 1.0 + quarter / float(k * k) * near
-    place = ft.maximum(size, _FAR)
+    place = ft.where(is_near, _FAR, size)
     far = ft.ones_like(x)
     for k in range(20, 0, -1):
         far = 1.0 + (2 * k - 1) ** 2 / (8.0 * k) / place * far
-    return near, far / ft.sqrt(2.0 * math.pi * place)
+    return is_near, near, far / ft.sqrt(2.0 * math.pi * place)
 
 
 def real_if_close(x: ArrayLike, tol: float = 100.0) -> Any:
