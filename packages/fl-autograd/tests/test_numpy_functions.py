@@ -35,6 +35,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "block": lambda x, y: ft.block([[x], [y[None]]]) ** 2,
     "resize": lambda x, y: ft.resize(x, (5, 4)) * y,
     "insert, delete": lambda x, y: ft.insert(ft.delete(x, [1], 0), 1, y, 0) ** 2,
+    "r_": lambda x, y: ft.r_[x[0], 0:2, 7.5, y] ** 2,
     "append": lambda x, y: ft.append(x, y) ** 2,
     "ediff1d": lambda x, y: ft.ediff1d(x, y, y[:1]) ** 2,
     "array_split": lambda x, y: ft.array_split(x, 3, 1)[0] * y[0],

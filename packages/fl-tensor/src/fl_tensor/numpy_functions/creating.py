@@ -9,7 +9,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
 from fl_tensor.device import DeviceLike
-from fl_tensor.dispatch.frontend import ArrayLike, cast, operand
+from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of
 from fl_tensor.dispatch.registry import BackendLike
 from fl_tensor.functions.creation import DTypeLike
 from fl_tensor.numpy_functions.shaping import ravel
@@ -196,8 +196,7 @@ def ix_(*xs: ArrayLike) -> tuple[Any, ...]:
     """Vectors as indices of the grid that they span: ``x[ft.ix_(rows, columns)]``. A vector of
     bools counts as the places where it is True."""
     made = []
-    for i, x in enumerate(xs):
-        line = operand("ix_", "A", x)
+    for i, line in enumerate(operands_of("ix_", "A" * len(xs), *xs) if xs else ()):
         if line.ndim != 1:
             raise ft.ShapeError(f"[ix_] argument {i} {line.shape}: expected a vector")
         if line.dtype is dtypes.bool:

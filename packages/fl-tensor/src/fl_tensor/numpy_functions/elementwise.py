@@ -8,6 +8,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of
+from fl_tensor.numpy_functions.operands import together
 
 __all__ = [
     "bitwise_count",
@@ -152,15 +153,13 @@ def bitwise_count(x: ArrayLike) -> Any:
 
 def float_power(x: ArrayLike, y: ArrayLike) -> Any:
     """``x`` to the power ``y`` in double precision: float64, or complex128 for complex numbers."""
-    # Arrays first, because a number beside one in float32 would be rounded to that.
-    numbers = isinstance(x, arguments.SCALARS), isinstance(y, arguments.SCALARS)
-    if all(numbers):
-        x, numbers = ft.asarray(x, _double(x)), (False, True)
-    given = None if numbers[0] else x, None if numbers[1] else y
-    wide = [
-        a if a is None else cast(a, _double(a)) for a in operands_of("float_power", "aa", *given)
-    ]
-    return ft.power(x if numbers[0] else wide[0], y if numbers[1] else wide[1])
+    x, y = together("float_power", x, y)
+    if isinstance(x, arguments.SCALARS) and isinstance(y, arguments.SCALARS):
+        x = ft.asarray(x, _double(x))
+    # Arrays are cast first: a number beside one in float32 would be rounded to that.
+    return ft.power(
+        *[a if isinstance(a, arguments.SCALARS) else cast(a, _double(a)) for a in (x, y)]
+    )
 
 
 def _double(x: Any) -> ft.DType:

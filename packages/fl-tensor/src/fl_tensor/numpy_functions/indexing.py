@@ -98,7 +98,7 @@ def put_along_axis(x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: in
     """``x`` with ``values`` where ``take_along_axis(x, indices, axis)`` reads; a new array. Values
     broadcast to the indices, and these along all axes but ``axis``; None takes C order."""
     op = "put_along_axis"
-    x, indices = operands_of(op, "AA", x, indices)
+    x, indices, values = operands_of(op, "AAA", x, indices, values)
     if axis is None:
         return ft.reshape(put_along_axis(ravel(x), ravel(indices), values, 0), x.shape)
     at = axis_of(op, axis, x.shape)
@@ -205,10 +205,13 @@ def select(
     """The element of the first of ``choices`` whose condition (bool) holds, else ``default``; all
     broadcast."""
     masks = _several("select", conditions, "conditions")
-    *parts, made = prepare_all("select", "P", [*_several("select", choices, "choices"), default])
-    if len(masks) != len(parts):
-        raise ft.ArgumentError(f"[select] {len(masks)} conditions, {len(parts)} choices")
-    for condition, part in zip(reversed(masks), reversed(parts)):
+    parts = _several("select", choices, "choices")
+    count = len(masks)
+    if count != len(parts):
+        raise ft.ArgumentError(f"[select] {count} conditions, {len(parts)} choices")
+    roles = "A" * count + "P" * (count + 1)
+    *given, made = operands_of("select", roles, *masks, *parts, default)
+    for condition, part in zip(reversed(given[:count]), reversed(given[count:])):
         made = ft.where(condition, part, made)
     return made
 
@@ -221,8 +224,9 @@ def choose(x: ArrayLike, choices: Sequence[ArrayLike] | ArrayLike, mode: str = "
     """The elements of ``choices`` whose numbers are in ``x``; all broadcast. ``mode`` as in
     ``ravel_multi_index``."""
     given = _several("choose", choices, "choices")
-    parts = ft.broadcast_arrays(*prepare_all("choose", "P", given))
-    index = _valid("choose", operand("choose", "Z", x), len(parts), mode)
+    x, *parts = operands_of("choose", "A" + "P" * len(given), x, *given)
+    index = _valid("choose", x, len(parts), mode)
+    parts = ft.broadcast_arrays(*parts)
     shape = ft.broadcast_shapes(index.shape, parts[0].shape)
     parts = [ft.broadcast_to(part, shape) for part in parts]
     rows = ft.expand_dims(ft.broadcast_to(index, shape), 0)
@@ -242,9 +246,9 @@ def piecewise(
     A function gets a vector of these elements, if there are any, then ``args`` and ``options``. The
     result has the dtype of ``x``.
     """
-    x = operand("piecewise", "P", x)
     given = conditions if isinstance(conditions, (list, tuple)) else [conditions]
-    masks = [ft.broadcast_to(_mask("piecewise", c), x.shape) for c in given]
+    x, *masks = prepare_all("piecewise", "A", [x, *given])
+    masks = [ft.broadcast_to(_mask("piecewise", c), x.shape) for c in masks]
     if len(functions) not in (len(masks), len(masks) + 1):
         raise ft.ArgumentError(f"[piecewise] {len(functions)} functions, {len(masks)} conditions")
     rest = ft.logical_not(ft.any(ft.stack(masks, 0), 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import fl_tensor as ft
@@ -79,12 +79,13 @@ def block(xs: Any) -> Any:
     them along the one before, and so on. Raises ArgumentError where lists are nested unevenly."""
     coercion.require_shallow([xs])
     depth = _depth(xs)
-    rank = max(depth, _rank(xs))
+    blocks = prepare_all("block", "P", list(_blocks(xs)))
+    rank = max(depth, *[x.ndim for x in blocks])
+    rest = iter([ft.reshape(x, (*(1,) * (rank - x.ndim), *x.shape)) for x in blocks])
 
     def joined(part: Any, level: int) -> Any:
         if level == depth:
-            x = operand("block", "P", part)
-            return ft.reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
+            return next(rest)
         return ft.concatenate([joined(p, level + 1) for p in part], level - depth)
 
     return joined(xs, 0).copy()
@@ -101,11 +102,12 @@ def _depth(xs: Any) -> int:
     return 1 + depths.pop()
 
 
-def _rank(xs: Any) -> int:
-    if isinstance(xs, list):
-        return max(_rank(x) for x in xs)
-    rank: int = operand("block", "P", xs).ndim
-    return rank
+def _blocks(xs: Any) -> Iterator[Any]:
+    if not isinstance(xs, list):
+        yield xs
+    else:
+        for x in xs:
+            yield from _blocks(x)
 
 
 def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:

@@ -9,6 +9,7 @@ import fl_tensor as ft
 from fl_tensor import arguments
 from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of
+from fl_tensor.numpy_functions.operands import together
 
 __all__ = ["convolve", "correlate", "gradient", "interp", "trapezoid"]
 
@@ -78,6 +79,7 @@ def gradient(
     Of samples, by finite differences (Fornberg, 1988); ``fl_autograd.grad`` is the gradient of a
     program.
     """
+    x, *steps = together("gradient", x, *spacing)
     x = operand("gradient", "F", x)
     axes = tuple(range(x.ndim)) if axis is None else arguments.ints_of("gradient", axis, "axis")
     arguments.axes("gradient", axes, x.shape)  # each at most once
@@ -86,7 +88,7 @@ def gradient(
         raise ft.ArgumentError(f"[gradient] {len(spacing)} spacings for {len(axes)} axes")
     if edge_order not in (1, 2):
         raise ft.ArgumentError(f"[gradient] edge_order {edge_order!r}: expected 1 or 2")
-    steps = spacing or (1.0,)
+    steps = steps or [1.0]
     steps = steps * len(axes) if len(steps) == 1 else steps
     made = [_slope(x, a, step, edge_order) for a, step in zip(axes, steps, strict=True)]
     return made[0] if len(made) == 1 else made

@@ -11,6 +11,7 @@ from fl_tensor import arguments, dtypes
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, prepare_all
 from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.creation import DTypeLike
+from fl_tensor.numpy_functions.operands import together
 from fl_tensor.numpy_functions.shaping import atleast_2d, ravel
 
 __all__ = [
@@ -158,7 +159,6 @@ def histogram2d(
 ) -> tuple[Any, Any, Any]:
     """``(counts, x_edges, y_edges)`` of points in bins: counts (nx, ny). ``bins``: one number or
     one vector of edges for both axes, or a pair of them. The rest as in ``histogramdd``."""
-    x, y = operands_of("histogram2d", "QQ", x, y)
     if not arguments.is_single(bins) and len(bins) > 2:
         bins = [bins, bins]
     counts, (first, second) = histogramdd([x, y], bins, range, density, weights)
@@ -184,12 +184,15 @@ def histogramdd(
     floats.
     """
     op = "histogramdd"
-    if isinstance(sample, (list, tuple)):
-        columns = prepare_all(op, "Q", list(sample))
-    else:
-        columns = list(ft.unstack(ft.swapaxes(atleast_2d(operand(op, "Q", sample)), -2, -1), 0))
+    several = isinstance(sample, (list, tuple))
+    points = list(sample) if several else [sample]
+    many = [] if arguments.is_single(bins) else list(bins)
+    weights, *given = together(op, weights, *points, *many)
+    columns, many = prepare_all(op, "Q", given[: len(points)]), given[len(points) :]
+    if not several:
+        columns = list(ft.unstack(ft.swapaxes(atleast_2d(columns[0]), -2, -1), 0))
     count = len(columns)
-    many = [bins] * count if arguments.is_single(bins) else list(bins)
+    many = [bins] * count if arguments.is_single(bins) else many
     ranges = [None] * count if range is None else list(range)
     if not len(many) == len(ranges) == count:
         raise ft.ShapeError(f"[{op}] {count} coordinates, {len(many)} bins, {len(ranges)} ranges")
