@@ -7,6 +7,8 @@ import pytest
 
 import fl_tensor as ft
 
+INF = np.inf
+
 
 def by_ours(x):
     """The arguments with tensors for NumPy's arrays."""
@@ -148,6 +150,31 @@ def test_a_function_of_no_elements_is_not_called():
     x = np.array([1.0, 2.0])
     found = ft.piecewise(ft.asarray(x), [x > 0], [lambda v: v, lambda v: ft.max(v)])
     assert found.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("xp", "fp"),
+    [
+        ([0, 1, 2], [0, INF, 1]),
+        ([0, 1, 2], [-INF, INF, 1]),
+        ([0, 1, 2], [INF, 1, INF]),
+        ([0, 1, INF], [0, 1, 5]),
+        ([-INF, 0, 1], [3, 1, 2]),
+        ([-INF, INF], [1, 2]),
+        ([0, 1], [INF, INF]),
+        ([0, 1, 2], [0, np.nan, 2]),
+        ([0, 1, 1, 2], [0, 1, 5, 6]),
+    ],
+)
+def test_interpolation_beside_infinities(xp, fp):
+    x = np.array([-INF, -1, 0, 0.25, 1, 1.5, 2, 3, INF, np.nan])
+    check_same("interp", x, np.array(xp, "float64"), np.array(fp, "float64"))
+
+
+def test_a_function_has_no_period_of_zero():
+    for library in (np, ft):
+        with pytest.raises(ValueError, match="period"):
+            library.interp([0.5], [0.0, 1.0], [0.0, 1.0], period=0)
 
 
 @pytest.mark.parametrize(

@@ -129,12 +129,14 @@ def interp(
 ) -> Any:
     """The function with values ``fp`` (n,) at ascending places ``xp`` (n,), linear between them, at
     ``x``. Beyond the ends it is ``left`` and ``right``, by default the values there; with
-    ``period`` it repeats, and the places need no order."""
+    ``period`` (not 0) it repeats, and the places need no order."""
     x, xp, fp, left, right = operands_of("interp", "SSFff", x, xp, fp, left, right)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0:
         raise ft.ShapeError(f"[interp] xp {xp.shape} and fp {fp.shape}: expected equal vectors")
     if period is not None:
         length = abs(arguments.float_of("interp", period, "period"))
+        if length == 0:
+            raise ft.ArgumentError("[interp] period 0: expected another number")
         x, xp = ft.remainder(x, length), ft.remainder(xp, length)
         order = ft.argsort(xp)
         xp, fp = ft.take(xp, order), ft.take(fp, order)
@@ -146,11 +148,18 @@ def interp(
     widths = ft.diff(xp)
     slopes = ft.diff(fp) / ft.where(widths > 0, widths, 1.0)
     low = ft.clip(ft.searchsorted(xp, x, "right") - 1, 0, xp.size - 2)
-    past = ft.clip(x, xp[0], xp[-1]) - ft.take(xp, low)
-    made = ft.take(fp, low) + past * ft.take(slopes, low)
+    made = _on_line(ft.clip(x, xp[0], xp[-1]), xp, fp, ft.take(slopes, low), low)
     made = ft.where(x == xp[-1], fp[-1], made)
     made = ft.where(x < xp[0], fp[0] if left is None else left, made)
     return ft.where(x > xp[-1], fp[-1] if right is None else right, made)
+
+
+def _on_line(x: Any, xp: Any, fp: Any, slope: Any, low: Any) -> Any:
+    # The value at x from the point below; beside infinities, where that is NaN, from the one above.
+    (x0, x1), (y0, y1) = [(ft.take(p, low), ft.take(p, low + 1)) for p in (xp, fp)]
+    from_below, from_above = y0 + (x - x0) * slope, y1 + (x - x1) * slope
+    is_start = (x == x0) | (ft.isnan(from_above) & (y0 == y1) & ~ft.isnan(x))
+    return ft.where(ft.isnan(from_below), ft.where(is_start, y0, from_above), from_below)
 
 
 def _part(x: Any, axis: int, low: int, high: int) -> Any:
