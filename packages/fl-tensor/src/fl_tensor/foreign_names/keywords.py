@@ -18,7 +18,7 @@ KEYWORDS = {
     "requires_grad": "ag.Variable(x, requires_grad=True)",
 }
 #: For ``where=mask`` of NumPy's reductions: what an element that is left out becomes.
-LEFT_OUT = {
+_LEFT_OUT = {
     "sum": "0",
     "prod": "1",
     "max": "-ft.inf",
@@ -47,7 +47,7 @@ def refuse(function: str, foreign: Mapping[str, Any]) -> NoReturn:
 
 def _masked(function: str) -> str | None:
     """What to write for ``where=mask``; None for functions that have none in NumPy."""
-    if function in LEFT_OUT:
-        return f"ft.{function}(ft.where(mask, x, {LEFT_OUT[function]}))"
+    if function in _LEFT_OUT:
+        return f"ft.{function}(ft.where(mask, x, {_LEFT_OUT[function]}))"
     twin = _WITHOUT_NAN.get(function)
     return twin and f"ft.{twin}(ft.where(mask, x, ft.nan))"

@@ -1,4 +1,4 @@
-"""What tests of a table of foreign names (``fl_tensor.foreign_names.tables``) ask."""
+"""Checks of a table of foreign names (``fl_tensor.foreign_names.tables``), for tests."""
 
 from __future__ import annotations
 
