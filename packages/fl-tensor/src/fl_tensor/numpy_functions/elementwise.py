@@ -156,10 +156,14 @@ def float_power(x: ArrayLike, y: ArrayLike) -> Any:
     x, y = together("float_power", x, y)
     if isinstance(x, arguments.SCALARS) and isinstance(y, arguments.SCALARS):
         x = ft.asarray(x, _double(x))
-    # Arrays are cast first: a number beside one in float32 would be rounded to that.
-    return ft.power(
-        *[a if isinstance(a, arguments.SCALARS) else cast(a, _double(a)) for a in (x, y)]
-    )
+    return ft.power(_in_double(x), _in_double(y))
+
+
+def _in_double(x: Any) -> Any:
+    # Not numbers, which are weak: beside an array that is cast later they would be rounded first.
+    if isinstance(x, arguments.SCALARS):
+        return x
+    return cast(operand("float_power", "A", x), _double(x))
 
 
 def _double(x: Any) -> ft.DType:

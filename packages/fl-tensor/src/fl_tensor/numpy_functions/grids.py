@@ -57,11 +57,14 @@ class _Joined:
     def __getitem__(self, index: Any) -> Any:
         index = index if isinstance(index, tuple) else (index,)
         for each in index:
-            if isinstance(each, str):
-                raise ft.ArgumentError(f"[r_] {each!r}: use ft.concatenate with an axis")
+            if each is None or isinstance(each, str):
+                raise ft.ArgumentError(
+                    f"[r_] {each!r}: expected slices, numbers and arrays; for another axis use "
+                    f"ft.concatenate(xs, axis)"
+                )
         given = together("r_", *[None if isinstance(each, slice) else each for each in index])
         lead = next((x for x in given if isinstance(x, ft.Array)), None)
-        parts = [_line(i, lead) if x is None else x for i, x in zip(index, given)]
+        parts = [_line(i, lead) if isinstance(i, slice) else x for i, x in zip(index, given)]
         kind = _common(parts)
         place = _place(lead)
         made = [

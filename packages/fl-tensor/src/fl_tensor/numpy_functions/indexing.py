@@ -207,7 +207,7 @@ def select(
     masks = _several("select", conditions, "conditions")
     parts = _several("select", choices, "choices")
     count = len(masks)
-    if count != len(parts):
+    if not count or count != len(parts):
         raise ft.ArgumentError(f"[select] {count} conditions, {len(parts)} choices")
     roles = "A" * count + "P" * (count + 1)
     *given, made = operands_of("select", roles, *masks, *parts, default)
