@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ PLACES = [0.0, 0.4, 1.5, 2.0]
 LABELS = np.array([[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1]])
 #: Of x (3, 4) and y (4,), both standard normal.
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "abs, pow": lambda x, y: ft.pow(ft.abs(x), 1.5) * y,
+    "abs, fabs, pow": lambda x, y: ft.pow(ft.abs(x), 1.5) * ft.fabs(y),
     "arctan2": lambda x, y: ft.arctan2(x, y),
     "fmod": lambda x, y: ft.fmod(10.0 * x, y),
     "modf": lambda x, y: ft.modf(3.0 * x)[0] * y,
@@ -34,6 +35,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "block": lambda x, y: ft.block([[x], [y[None]]]) ** 2,
     "resize": lambda x, y: ft.resize(x, (5, 4)) * y,
     "insert, delete": lambda x, y: ft.insert(ft.delete(x, [1], 0), 1, y, 0) ** 2,
+    "r_": lambda x, y: ft.r_[x[0], 0:2, 7.5, y] ** 2,
     "append": lambda x, y: ft.append(x, y) ** 2,
     "ediff1d": lambda x, y: ft.ediff1d(x, y, y[:1]) ** 2,
     "array_split": lambda x, y: ft.array_split(x, 3, 1)[0] * y[0],
@@ -88,6 +90,34 @@ def test_the_second_derivative_of_a_bessel_function_at_zero(leaf: Any) -> None:
     """I0(x) = 1 + x^2 / 4 + ..."""
     found = ag.hessian(ft.i0, leaf(0.0))
     assert np.allclose(np.asarray(found), 0.5)
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-9, 1e-3, 0.25])
+def test_the_second_derivative_of_sinc_does_not_cancel(leaf: Any, x: float) -> None:
+    """sinc(x) = 1 - a^2 / 6 + a^4 / 120 - ..., where a = pi x."""
+    wanted = np.pi**2 * sum(
+        (-1) ** k * (np.pi * x) ** (2 * k - 2) / ((2 * k + 1) * math.factorial(2 * k - 2))
+        for k in range(1, 12)
+    )
+    assert ag.hessian(ft.sinc, leaf(x)).item() == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize(("x", "y", "slope"), [(4.0, 2.0, -2.0), (-4.0, 2.0, 2.0), (0.0, 3.0, 0.0)])
+def test_remainders_that_are_zero_have_slopes(leaf: Any, x: float, y: float, slope: float) -> None:
+    assert [g.item() for g in ag.grad(ft.fmod, argnums=(0, 1))(leaf(x), leaf(y))] == [1, slope]
+    assert ag.grad(lambda x: ft.modf(x)[0])(leaf(x)).item() == 1
+
+
+@pytest.mark.parametrize("x", [20.0, -20.0])
+def test_the_slope_of_a_bessel_function_where_its_series_meet(leaf: Any, x: float) -> None:
+    """I0' = I1 and I0'' = I0 - I1 / x, by SciPy."""
+    assert ag.grad(ft.i0)(leaf(x)).item() == pytest.approx(math.copysign(42454973.385127775, x))
+    assert ag.hessian(ft.i0, leaf(x)).item() == pytest.approx(41435533.890297145)
+
+
+def test_the_spacing_of_numbers_has_no_gradient(leaf: Any) -> None:
+    with pytest.raises(ag.GradError, match="no gradient"):
+        ft.spacing(leaf(1.5)).backward()
 
 
 def test_a_window_of_samples_is_trained(leaf: Any) -> None:

@@ -26,7 +26,7 @@ class Arrays(data.Dataset):
         return x, np.int64(index), np.float64(index / 2), np.bool_(index > 1)
 
 
-def test_arrays_and_scalars_of_numpy_become_a_batch_of_their_dtypes():
+def test_a_batch_has_their_dtypes():
     batch = data.Batch(Arrays(), 3)[0]
     assert all(isinstance(field, ft.Tensor) for field in batch)
     assert [field.shape for field in batch] == [(3, 3), (3,), (3,), (3,)]
@@ -72,13 +72,13 @@ def test_a_tensor_dataset_takes_arrays():
         lambda x: data.MemoryBlob().add((x,)),
     ],
 )
-def test_an_array_without_numbers_is_refused_by_its_field(make):
+def test_an_array_of_objects_is_refused(make):
     with pytest.raises(data.SampleTypeError, match=r"field .*0.*: \[asarray\] "):
         make(np.asarray(["a", "b"], object))
 
 
 @pytest.mark.defect("N30")
-def test_a_class_of_a_notebook_is_no_work_for_processes():
+def test_a_class_of_a_notebook_in_processes():
     session = """
 import fl_data as data
 class Squares(data.Dataset):
@@ -97,6 +97,6 @@ except data.IterationError as error: print("said:", error)
 
 
 @pytest.mark.defect("N32")
-def test_numpys_scalars_that_are_numbers_or_texts_of_python_are_kept_as_such():
+def test_scalars_of_numpy_are_stored_as_those_of_python():
     sample = {"number": np.float64(1.5), "text": np.str_("cat")}
     assert decode(memoryview(encode(sample))) == {"number": 1.5, "text": "cat"}

@@ -5,29 +5,24 @@ The lists beside this file are from ``python tools/foreign_names.py --lists``.
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import fl_data as data
-from fl_tensor.foreign_names import tables
+from fl_tensor.testing.foreign import answer, superfluous, unanswered
 
+LISTS = Path(__file__).with_name("foreign_names")
 TABLE = Path(data.__file__).with_name("foreign_names.txt")
 
 
 @pytest.mark.parametrize("name", ["torch.utils.data"])
 def test_every_name_is_here_or_answers(name):
-    path = Path(__file__).parent / "foreign_names" / f"{name}.txt"
-    names = path.read_text(encoding="utf-8").split()
-    ours = set(dir(data))
-    assert [each for each in names if each not in ours and tables.find(each, TABLE) is None] == []
+    assert unanswered(data, LISTS / f"{name}.txt", TABLE) == []
 
 
 def test_no_row_is_superfluous():
-    rows = Counter(row.name for row in tables.rows(TABLE) if row.kind != "expected")
-    assert [name for name in rows if name in dir(data)] == []
-    assert [name for name, count in rows.items() if count > 1] == []
+    assert superfluous(data, TABLE) == []
 
 
 @pytest.mark.parametrize(
@@ -39,9 +34,7 @@ def test_no_row_is_superfluous():
     ],
 )
 def test_a_name_that_is_missing_says_what_to_write(name, way):
-    with pytest.raises(AttributeError) as caught:
-        getattr(data, name)
-    assert str(caught.value) == f"module 'fl_data' has no attribute {name!r}: {way}"
+    assert answer(data, name) == f"module 'fl_data' has no attribute {name!r}: {way}"
 
 
 @pytest.mark.defect("N35")

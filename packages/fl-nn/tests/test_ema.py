@@ -145,7 +145,7 @@ def test_what_makes_no_sense_is_refused():
         nn.EMA(Scalar()).load_state_dict({"updates": 1, "tensors": {"bias": ft.ones(1)}})
 
 
-def test_the_average_of_a_parameter_that_is_gone_stays():
+def test_a_removed_parameter_keeps_its_average():
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     ema = nn.EMA(model, decay=0.5)
     held = ema.averages["1.bias"].tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 
 import fl_tensor as ft
@@ -33,6 +34,30 @@ def test_an_argument_by_a_foreign_name_is_answered_with_ours(call, argument, way
     with pytest.raises(TypeError) as caught:
         call()
     assert str(caught.value).endswith(f"] there is no argument {argument!r}: write {way}")
+
+
+MASKED = "sum prod max min any all mean std var"
+MASKED += " nansum nanprod nanmax nanmin nanmean nanstd nanvar"
+
+
+@pytest.mark.parametrize("name", MASKED.split())
+@pytest.mark.parametrize("kind", ["float64", "int64"])
+def test_the_advice_for_a_mask_computes_what_numpy_does(name, kind):
+    x = np.array([[0, 3, -2], [5, 0, 7]], kind)
+    mask = np.array([[True, True, False], [True, False, True]])
+    with pytest.raises(TypeError) as caught:
+        getattr(ft, name)(ft.asarray(x), where=mask)
+    way = str(caught.value).partition(": write ")[2]
+    found = eval(way, {"ft": ft, "x": ft.asarray(x), "mask": ft.asarray(mask)})
+    options = (
+        {"initial": x.min() if "max" in name else x.max()} if name[-3:] in ("max", "min") else {}
+    )
+    np.testing.assert_allclose(found.item(), getattr(np, name)(x, where=mask, **options), rtol=1e-6)
+
+
+def test_a_function_without_a_mask_in_numpy_has_no_advice_for_one():
+    with pytest.raises(TypeError, match=r"^\[median\] there is no argument 'where'$"):
+        ft.median(X, where=True)
 
 
 def test_an_unknown_argument_is_refused():

@@ -18,6 +18,7 @@ import pytest
 import fl_tensor as ft
 from fl_tensor.arrays.foreign_methods import NAMES
 from fl_tensor.foreign_names import tables
+from fl_tensor.testing.foreign import answer, superfluous, unanswered
 
 LISTS = Path(__file__).with_name("foreign_names")
 NUMPY, TORCH, JAX = tables.FUNCTIONS
@@ -43,38 +44,26 @@ NOT_OF_NUMBERS = """
 """.split()
 
 
-def listed(name: str) -> list[str]:
-    return (LISTS / f"{name}.txt").read_text(encoding="utf-8").split()
-
-
-def kind_of(name: str, ours: list[str], paths: list[Path]) -> str | None:
-    if name in ours:
-        return "same name"
-    row = tables.find(name, *paths)
-    return None if row is None else row.kind
-
-
 @pytest.mark.parametrize("name", WHERE)
 def test_every_name_is_here_or_answers(name):
     where, paths = WHERE[name]
-    kinds = {each: kind_of(each, dir(where), paths) for each in listed(name)}
-    assert [each for each, kind in kinds.items() if kind is None] == []
-    print(name, dict(Counter(kinds.values())))
+    assert unanswered(where, LISTS / f"{name}.txt", *paths) == []
 
 
-def test_the_installed_numpy_has_no_name_without_an_answer():
+def test_the_installed_numpy_has_no_name_without_an_answer(tmp_path):
     names = [name for name in dir(np) if not name.startswith("_")]
-    assert [name for name in names if kind_of(name, dir(ft), [NUMPY]) is None] == []
+    (tmp_path / "names").write_text(" ".join(names))
+    assert unanswered(ft, tmp_path / "names", NUMPY) == []
 
 
 def test_three_quarters_of_numpys_functions_of_numbers_work_under_their_names():
     functions = {
         name
-        for name in listed("numpy")
+        for name in (LISTS / "numpy.txt").read_text(encoding="utf-8").split()
         if callable(getattr(np, name, None)) and not isinstance(getattr(np, name), type)
     } - set(NOT_OF_NUMBERS)
-    working = {"same name", "synonym", "expected"}
-    there = [name for name in functions if kind_of(name, dir(ft), [NUMPY]) in working]
+    synonyms = {row.name for row in tables.rows(NUMPY) if row.kind == "synonym"}
+    there = functions & ({*dir(ft)} | synonyms)
     share = len(there) / len(functions)
     print(f"{len(there)} of {len(functions)} functions of NumPy: {share:.0%}")
     assert share >= 0.75
@@ -82,10 +71,7 @@ def test_three_quarters_of_numpys_functions_of_numbers_work_under_their_names():
 
 @pytest.mark.parametrize("path", [*tables.FUNCTIONS, tables.METHODS], ids=lambda p: p.stem)
 def test_no_row_is_superfluous(path):
-    ours = dir(ARRAY if path is tables.METHODS else ft)
-    rows = [row for row in tables.rows(path) if row.kind != "expected"]
-    assert [row.name for row in rows if row.name in ours] == []
-    assert [name for name, n in Counter(row.name for row in rows).items() if n > 1] == []
+    assert superfluous(ARRAY if path is tables.METHODS else ft, path) == []
 
 
 def test_no_name_is_in_two_tables_of_functions():
@@ -116,9 +102,7 @@ def test_a_synonym_is_the_function_itself():
     ],
 )
 def test_a_function_that_is_missing_says_what_to_write(name, way):
-    with pytest.raises(AttributeError) as caught:
-        getattr(ft, name)
-    assert str(caught.value) == f"module 'fl_tensor' has no attribute {name!r}: {way}"
+    assert answer(ft, name) == f"module 'fl_tensor' has no attribute {name!r}: {way}"
 
 
 @pytest.mark.parametrize(
@@ -134,9 +118,7 @@ def test_a_function_that_is_missing_says_what_to_write(name, way):
     ],
 )
 def test_a_method_that_is_missing_says_what_to_write(name, way):
-    with pytest.raises(AttributeError) as caught:
-        getattr(ARRAY, name)
-    assert str(caught.value) == f"'Tensor' object has no attribute {name!r}: {way}"
+    assert answer(ARRAY, name) == f"'Tensor' object has no attribute {name!r}: {way}"
     assert not hasattr(ARRAY, name) and not hasattr(ft.Tensor, name)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 
+import numpy as np
+import pytest
+
 import fl_memory
 import fl_tensor as ft
 from fl_memory.managers.system import SystemManager
@@ -113,3 +116,26 @@ def test_numpy_keeps_to_its_blocks_when_every_result_lies_in_one() -> None:
         assert manager.leaks() == []
     assert found == []
     assert served > len(CASES)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jit"])
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_a_long_convolution_needs_memory_for_its_operands_alone(backend, dtype):
+    """Not for the product of their lengths, which is 320 MB here."""
+    if backend not in ft.available_backends():
+        pytest.skip(f"{backend} is not installed")
+    x, w = np.arange(40_000).astype(dtype), np.arange(1000).astype(dtype)
+    with fl_memory.use("caching") as manager, ft.use(backend):
+        found = ft.convolve(ft.asarray(x), ft.asarray(w)).numpy()
+        assert manager.stats().peak_live_bytes < 20e6
+    np.testing.assert_allclose(found, np.convolve(x, w), rtol=1e-12)
+
+
+def test_a_sample_that_is_unfolded_in_parts_is_convolved_right():
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(-9, 9, (2, 8, 200, 131)), rng.integers(-9, 9, (6, 4, 3, 4))
+    found = ft.conv(ft.asarray(x, backend="numpy"), ft.asarray(w, backend="numpy"), 2, groups=2)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 4), (2, 3))[:, :, ::2, ::2]
+    halves = [(windows[:, :4], w[:3]), (windows[:, 4:], w[3:])]
+    wanted = [np.einsum("ncijkl,ockl->noij", part, kernel) for part, kernel in halves]
+    assert (found.numpy() == np.concatenate(wanted, 1)).all()

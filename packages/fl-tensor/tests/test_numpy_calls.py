@@ -13,14 +13,9 @@ UFUNCS = {name: f for name, f in vars(np).items() if isinstance(f, np.ufunc)}
 #: One value, or one for each operand, at which every ufunc of real numbers is defined.
 FLOATS = [0.25, 0.5, 0.75], [0.5, 1.5, 0.25]
 INTS = [1, 2, 6], [4, 1, 3]
-#: What has no function here for numbers in NumPy's sense; another part may add some.
-WITHOUT = {"bitwise_count", "divmod", "float_power", "fmod", "frexp", "gcd", "heaviside", "isnat"}
-WITHOUT |= {"lcm", "ldexp", "logaddexp2", "matvec", "modf", "spacing", "vecmat"}
 
 
 def operands(name):
-    if name == "isnat":
-        return [np.asarray([0], "M8[s]")]
     if name in ("matvec", "vecmat"):
         shapes = {"matvec": [(2, 3), (3,)], "vecmat": [(3,), (3, 2)]}[name]
         return [np.ones(shape, np.float32) for shape in shapes]
@@ -33,18 +28,13 @@ def operands(name):
 
 @pytest.mark.parametrize("name", sorted(UFUNCS))
 def test_a_ufunc_of_numpy_is_our_function_or_says_that_there_is_none(name):
-    given = operands(name)
-    expected = UFUNCS[name](*given)
     if name == "isnat":
         with pytest.raises(ft.DTypeError, match=r"\[np.isnat\] has no counterpart"):
             np.isnat(ft.asarray([1]))
         return
-    try:
-        found = UFUNCS[name](*[ft.asarray(x) for x in given])
-    except ft.DTypeError as error:
-        assert name in WITHOUT
-        assert f"np.{UFUNCS[name].__name__}(np.asarray(x))" in str(error)
-        return
+    given = operands(name)
+    expected = UFUNCS[name](*given)
+    found = UFUNCS[name](*[ft.asarray(x) for x in given])
     for ours, theirs in zip(
         found if isinstance(found, tuple) else (found,),
         expected if isinstance(expected, tuple) else (expected,),

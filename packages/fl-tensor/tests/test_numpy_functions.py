@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,12 +28,16 @@ CREATING = """arange bartlett blackman diag_indices eye fromfunction full geomsp
     identity indices kaiser linspace logspace ones tri tril_indices triu_indices zeros"""
 
 
-def converted(x: Any) -> Any:
-    """The arguments with tensors for NumPy's arrays."""
+#: Where the first operand decides on the backend, or where all must be on one.
+FIRST = {"delete", "histogram", "meshgrid", "nanquantile", "take"}
+
+
+def converted(x: Any, chosen: Callable[[], bool] = lambda: True) -> Any:
+    """The arguments with tensors for NumPy's arrays, or for those that are chosen."""
     if isinstance(x, np.ndarray):
-        return ft.asarray(x)
+        return ft.asarray(x) if chosen() else x
     if isinstance(x, (list, tuple)):
-        return type(x)(converted(each) for each in x)
+        return type(x)(converted(each, chosen) for each in x)
     return x
 
 
@@ -84,14 +90,50 @@ def test_results_stay_on_the_backend_of_the_operands(name):
     """Whatever the default is; ``null`` has no values, and mixing backends is an error."""
     arguments = CALLS[name](Draw(zlib.crc32(name.encode())))
     *args, options = arguments if isinstance(arguments[-1], dict) else (*arguments, {})
+    check_backend(name, args, options, lambda: True)
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) - set(CREATING.split()) - FIRST))
+def test_one_tensor_among_arrays_decides_on_the_backend(name):
+    arguments = CALLS[name](Draw(zlib.crc32(name.encode())))
+    *args, options = arguments if isinstance(arguments[-1], dict) else (*arguments, {})
+    for i in range(arrays_in(args)):
+        check_backend(name, args, options, map(i.__eq__, itertools.count()).__next__)
+
+
+def arrays_in(x: Any) -> int:
+    if isinstance(x, np.ndarray):
+        return 1
+    return sum(map(arrays_in, x)) if isinstance(x, (list, tuple)) else 0
+
+
+def check_backend(
+    name: str, args: list[Any], options: dict[str, Any], chosen: Callable[[], bool]
+) -> None:
     with ft.use("numpy"):
-        args = converted(args)
+        args = converted(args, chosen)
     with ft.use("null"):
         found = getattr(ft, name)(*args, **options)
-    parts = found if isinstance(found, (list, tuple)) else [found]
-    for part in parts:
+    for part in found if isinstance(found, (list, tuple)) else [found]:
         if isinstance(part, ft.Tensor):
             assert part.backend.name == "numpy"
+
+
+def test_square_brackets_take_the_backend_and_the_dtype_of_arrays():
+    with ft.use("numpy"):
+        x = ft.asarray([1.5], "float32")
+    with ft.use("null"):
+        found = [ft.r_[0:2, x, 2.5], ft.c_[[1.0, 2.0], ft.r_[x, x]]]
+    assert [each.backend.name for each in found] == ["numpy"] * 2
+    assert found[0].tolist() == [0, 1, 1.5, 2.5]
+    for parts in [
+        (np.int8([1]), 7),
+        (np.float32([1]), 7.5),
+        (np.array([True]), 2),
+        (True, 2),
+        (1,),
+    ]:
+        assert ft.r_[converted(parts)].dtype.name == np.r_[parts].dtype.name
 
 
 @pytest.mark.parametrize("kth", [0, 3, -1, [1, 4]])
@@ -230,10 +272,14 @@ X = np.arange(12.0).reshape(3, 4)
         (lambda: ft.fill_diagonal(ft.ones((2, 2, 3)), 1.0), "expected a matrix, or axes of one"),
         (lambda: ft.compress(X > 1, X), r"condition \(3, 4\): expected a vector"),
         (lambda: ft.select([X > 1], [X, X]), "1 conditions, 2 choices"),
+        (lambda: ft.select([], []), "0 conditions, 0 choices"),
         (lambda: ft.choose([2], [[1], [2]]), "index 2 is out of range for 2 elements"),
         (lambda: ft.piecewise(X, [X > 1], []), "0 functions, 1 conditions"),
         (lambda: ft.digitize(X, [1, 3, 2]), "ascending or in descending order"),
-        (lambda: ft.lexsort([]), "at least one key"),
+        (lambda: ft.lexsort([]), "at least one array"),
+        (lambda: ft.lexsort(3), "keys 3: expected a list of arrays"),
+        (lambda: ft.float_power(None, 2.0), "is None: expected an array or a number"),
+        (lambda: ft.r_[None, 1.0], "None: expected slices, numbers and arrays"),
         (lambda: ft.cov(np.ones((2, 2, 2))), r"x \(2, 2, 2\): expected a vector or a matrix"),
         (lambda: ft.histogramdd(X.T, bins=[2, 2]), "3 coordinates, 2 bins"),
         (lambda: ft.convolve(X, [1.0]), "expected two vectors with elements"),

@@ -90,9 +90,28 @@ def test_small_differences_show() -> None:
     assert str(ft.asarray(math.log(2), dtype="float64")) == "0.6931471805599453"
 
 
-def test_numpys_own_options_do_not_reach_tensors() -> None:
-    with np.printoptions(precision=2):
-        assert str(ft.asarray([math.pi], dtype="float64")) == "[3.14159265]"
+@pytest.mark.parametrize(
+    "options",
+    [{"precision": 2}, {"legacy": "1.13"}, {"formatter": {"all": lambda x: "?"}}, {"sign": "+"}],
+)
+def test_numpys_own_options_do_not_reach_tensors(options: dict[str, Any]) -> None:
+    x = ft.asarray([math.pi, 1e9], dtype="float64", backend="numpy")
+    shown = [str(x), repr(x), x._repr_html_()]
+    with np.printoptions(**options):
+        assert [str(x), repr(x), x._repr_html_()] == shown
+
+
+def test_what_is_set_inside_a_block_ends_with_it_as_in_numpy() -> None:
+    for library in (ft, np):
+        before = library.get_printoptions()
+        with library.printoptions(suppress=True):
+            library.set_printoptions(precision=2)
+            with library.printoptions(edgeitems=1):
+                library.set_printoptions(precision=4)
+                assert library.get_printoptions()["precision"] == 4
+            inside = library.get_printoptions()
+            assert (inside["precision"], inside["suppress"], inside["edgeitems"]) == (2, True, 3)
+        assert library.get_printoptions() == before
 
 
 def test_half_precision_of_bfloat16_is_aligned() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import torch
 
 import fl_nn as nn
 import fl_tensor as ft
+from fl_tensor.foreign_names import tables
 
+TABLE = Path(nn.__file__).with_name("foreign_names.txt")
 NUMBERS = [[3.0, 1.0, 2.0, 5.0], [4.0, 8.0, 6.0, 0.0]]
 ROWS = [[2], [1]]
 
@@ -24,8 +27,8 @@ SAME_NAME: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     ),
     "repeat": (lambda lib, x, i: x[0].repeat(2), lambda x, i: ft.tile(x[0], 2)),
     "split": (
-        lambda lib, x, i: lib.split(lib.arange(8), 2)[0],
-        lambda x, i: ft.split(ft.arange(8), 8 // 2)[0],
+        lambda lib, x, i: lib.split(lib.arange(7), 2)[0] if lib is torch else ft.split(x, 2)[0],
+        lambda x, i: ft.array_split(ft.arange(7), range(2, 7, 2))[0],
     ),
     "meshgrid": (
         lambda lib, x, i: lib.meshgrid(x[0], x[1, :3])[0],
@@ -34,6 +37,10 @@ SAME_NAME: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "gather": (
         lambda lib, x, i: lib.gather(x, 1, i) if lib is torch else lib.gather(x, i, 1),
         lambda x, i: ft.take_along_axis(x, i, 1),
+    ),
+    "scatter": (
+        lambda lib, x, i: lib.scatter(x, 1, i, 9) if lib is torch else lib.scatter(x, i, 9, 1),
+        lambda x, i: ft.put_along_axis(x, i, 9, 1),
     ),
     "nonzero": (
         lambda lib, x, i: x.nonzero() if lib is torch else ft.stack(list(x.nonzero())),
@@ -51,7 +58,7 @@ def _extreme(x: ft.Tensor) -> tuple[ft.Tensor, ...]:
 @pytest.mark.defect("N17")
 @pytest.mark.filterwarnings("ignore:torch.meshgrid")
 @pytest.mark.parametrize("name", SAME_NAME)
-def test_the_same_name_differs_and_our_way_agrees(name):
+def test_functions(name):
     typed, ours = SAME_NAME[name]
     theirs = typed(torch, torch.tensor(NUMBERS), torch.tensor(ROWS))
     x, i = ft.asarray(NUMBERS), ft.asarray(ROWS)
@@ -60,7 +67,7 @@ def test_the_same_name_differs_and_our_way_agrees(name):
 
 
 @pytest.mark.defect("N17")
-def test_transpose_exchanges_two_axes_there():
+def test_transpose():
     assert torch.ones(2, 3, 4).transpose(0, 1).shape == (3, 2, 4)
     assert ft.ones((2, 3, 4)).swapaxes(0, 1).shape == (3, 2, 4)
     with pytest.raises(ValueError, match="each axis once"):
@@ -68,7 +75,7 @@ def test_transpose_exchanges_two_axes_there():
 
 
 @pytest.mark.defect("N17")
-def test_attention_differs_in_its_result_the_first_axis_and_the_mask():
+def test_attention():
     theirs, ours = torch.nn.MultiheadAttention(4, 2), nn.MultiHeadAttention(4, 2)
     ours.load_state_dict({name: p.detach().numpy() for name, p in theirs.state_dict().items()})
     x = torch.rand(5, 3, 4)  # steps first
@@ -77,3 +84,11 @@ def test_attention_differs_in_its_result_the_first_axis_and_the_mask():
     assert weights.shape == (3, 5, 5)
     found = ours(ft.asarray(x.numpy()).swapaxes(0, 1), mask=ft.asarray(~mask.numpy()))
     assert found.swapaxes(0, 1).numpy() == pytest.approx(expected.detach().numpy(), abs=1e-6)
+
+
+def test_instance_norm_is_what_its_row_says():
+    way = tables.find("InstanceNorm2d", TABLE).way.removeprefix("write ")
+    ours, x = eval(way, {"nn": nn, "features": 3}), torch.rand(2, 3, 4, 5)
+    assert list(ours.parameters()) == list(torch.nn.InstanceNorm2d(3).parameters()) == []
+    expected = torch.nn.InstanceNorm2d(3)(x).numpy()
+    assert ours(ft.asarray(x.numpy())).numpy() == pytest.approx(expected, abs=1e-5)

@@ -226,8 +226,8 @@ _LATER = {
             "isrealobj isscalar iterable ndim result_type shape size"
         ),
         "numpy_functions.elementwise": (
-            "bitwise_count divmod float_power fmod frexp gcd heaviside i0 lcm ldexp "
-            "logaddexp2 modf real_if_close sinc spacing unwrap"
+            "bitwise_count divmod fabs float_power fmod frexp gcd heaviside i0 lcm ldexp "
+            "logaddexp2 modf real_if_close rint sinc spacing unwrap"
         ),
         "numpy_functions.grids": "c_ index_exp mgrid ogrid r_ s_",
         "numpy_functions.indexing": (
@@ -259,9 +259,9 @@ _LATER = {
         "numpy_functions.synonyms": (
             "abs amax amin arccos arccosh arcsin arcsinh arctan arctan2 arctanh around "
             "asanyarray ascontiguousarray bitwise_not bool_ byte cdouble conjugate csingle "
-            "degrees double e euler_gamma fabs fix half inf int_ intc intp invert left_shift "
+            "degrees double e euler_gamma fix half inf int_ intc intp invert left_shift "
             "longlong matrix_transpose mod nan newaxis permute_dims pi pow promote_types "
-            "radians right_shift rint short single true_divide ubyte uint uintc uintp "
+            "radians right_shift short single true_divide ubyte uint uintc uintp "
             "ulonglong ushort"
         ),
         "numpy_functions.windows": "bartlett blackman hamming hanning kaiser",

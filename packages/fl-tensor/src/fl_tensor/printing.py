@@ -37,7 +37,8 @@ _options = ContextSetting("fl_tensor_printoptions", MappingProxyType(_DEFAULTS))
 
 
 def set_printoptions(**options: Any) -> None:
-    """Set how tensors print in this process; options that are not given stay.
+    """Set how tensors print in this process, inside a ``printoptions`` block until that ends;
+    options that are not given stay.
 
     precision  digits after the point, at most (8)
     threshold  arrays with more elements are summarised (1000); ``math.inf`` for none
@@ -52,7 +53,7 @@ def set_printoptions(**options: Any) -> None:
     Raises ArgumentError for an unknown option and for a value out of range, DTypeError for a value
     of another kind.
     """
-    _options.set(_changed("set_printoptions", options))
+    _options.set_here(_changed("set_printoptions", options))
 
 
 def get_printoptions() -> dict[str, Any]:

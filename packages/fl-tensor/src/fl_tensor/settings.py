@@ -65,8 +65,8 @@ def switch(name: str, default: bool, former: str = "") -> bool:
 class ContextSetting(Generic[T]):
     """A setting of the process that a context may replace, as ``ft.use`` does for the backend.
 
-    ``set`` gives the whole process another value, and ``within`` the current context until a
-    block ends. Inside such a block the value of the process does not show.
+    ``set`` gives the whole process another value, ``within`` the current context until a block
+    ends, and ``set_here`` what holds here. Inside a block the value of the process does not show.
     """
 
     def __init__(self, name: str, value: T) -> None:
@@ -81,6 +81,14 @@ class ContextSetting(Generic[T]):
     def set(self, value: T) -> None:
         """Give the process another value."""
         self._process = value
+
+    def set_here(self, value: T) -> None:
+        """Give the block of ``within`` that runs here another value until it ends, or the process
+        where none runs."""
+        if self._context.get() is None:
+            self._process = value
+        else:
+            self._context.set(value)
 
     @contextmanager
     def within(self, value: T) -> Iterator[T]:

@@ -26,17 +26,15 @@ _NUMPY = {
     "arctanh": "atanh",
     "conjugate": "conj",
     "degrees": "rad2deg",
-    "fabs": "absolute",
     "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift",
     "radians": "deg2rad",
     "right_shift": "bitwise_right_shift",
-    "rint": "round",
 }
 #: SciPy's ufuncs that have a counterpart, by their name in ``scipy.special``.
 _SCIPY = {"erf": "erf", "expit": "sigmoid", "exp2": "exp2", "logit": "logit"}
 _SCIPY |= {"erfinv": "erfinv", "gammaln": "lgamma", "psi": "digamma", "xlogy": "xlogy"}
-#: ``np.add.reduce`` is ``ft.sum``, ``np.add.accumulate`` is ``ft.cumulative_sum``.
+#: ``np.add.reduce`` is ``ft.sum``, ``np.add.accumulate`` is ``ft.cumsum``.
 _REDUCED = {
     "add": "sum",
     "multiply": "prod",
@@ -46,8 +44,8 @@ _REDUCED = {
     "logical_or": "any",
 }
 _ACCUMULATED = {
-    "add": "cumulative_sum",
-    "multiply": "cumulative_prod",
+    "add": "cumsum",
+    "multiply": "cumprod",
     "maximum": "cumulative_max",
     "minimum": "cumulative_min",
 }
@@ -88,7 +86,7 @@ def _found(ufunc: np.ufunc, method: str) -> tuple[Callable[..., Any] | None, tup
     if method == "reduce" and name in _REDUCED:
         return _reduction(_ours(_REDUCED[name])), ("axis", "dtype", "keepdims")
     if method == "accumulate" and name in _ACCUMULATED:
-        return _scan(_ours(_ACCUMULATED[name])), ("axis",)
+        return _scan(_ours(_ACCUMULATED[name])), ("axis", "dtype")
     home = _home(ufunc)
     names = {"np.": _NUMPY.get(name, name), "scipy.special.": _SCIPY.get(name)}
     function = _ours(names.get(home))
@@ -117,14 +115,18 @@ def _ours(name: str | None) -> Any:
 
 def _reduction(function: Any) -> Callable[..., Any]:
     def reduced(x: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False) -> Any:
-        x = x if dtype is None else ft.cast(x, dtype)
-        return function(x, axis, keepdims)
+        made = function(_in(dtype, x), axis, keepdims)
+        return _in(dtype, made)  # a sum of narrow integers is int64
 
     return reduced
 
 
 def _scan(function: Any) -> Callable[..., Any]:
-    return lambda x, axis=0: function(x, axis)
+    return lambda x, axis=0, dtype=None: _in(dtype, function(_in(dtype, x), axis))
+
+
+def _in(dtype: Any, x: Any) -> Any:
+    return x if dtype is None else ft.cast(x, dtype)
 
 
 def _outer(function: Any) -> Callable[..., Any]:

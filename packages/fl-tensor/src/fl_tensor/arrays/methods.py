@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import fl_tensor.functions as functions
@@ -18,9 +18,12 @@ Axes = int | Sequence[int] | None
 DTypeLike = DType | str | type[Any] | None
 
 
-def _operand(op: str, x: Any, out: Any, dtype: DTypeLike = None) -> Any:
+def _operand(op: str, x: Any, foreign: Mapping[str, Any], out: Any, dtype: DTypeLike = None) -> Any:
     """``x`` in ``dtype``, for the methods that NumPy's functions call: ``np.mean(x)`` calls
-    ``x.mean(axis=None, dtype=None, out=None)``. ArgumentError for an ``out``."""
+    ``x.mean(axis=None, dtype=None, out=None)``. ArgumentError for an ``out``, DTypeError for
+    ``foreign`` arguments."""
+    if foreign:
+        refuse(op, foreign)
     if out is not None:
         raise ArgumentError(
             f"[{op}] out= {type(out).__name__}: results are new values; write y = x.{op}(...), or "
@@ -100,9 +103,7 @@ class ArrayMethods(NumPyMethods):
         out: None = None,
         **foreign: NoReturn,
     ) -> Any:
-        if foreign:
-            refuse("sum", foreign)
-        return reducing.sum(_operand("sum", self, out), axis, keepdims, dtype)
+        return reducing.sum(_operand("sum", self, foreign, out), axis, keepdims, dtype)
 
     def prod(
         self,
@@ -112,9 +113,7 @@ class ArrayMethods(NumPyMethods):
         out: None = None,
         **foreign: NoReturn,
     ) -> Any:
-        if foreign:
-            refuse("prod", foreign)
-        return reducing.prod(_operand("prod", self, out), axis, keepdims, dtype)
+        return reducing.prod(_operand("prod", self, foreign, out), axis, keepdims, dtype)
 
     def mean(
         self,
@@ -124,9 +123,7 @@ class ArrayMethods(NumPyMethods):
         out: None = None,
         **foreign: NoReturn,
     ) -> Any:
-        if foreign:
-            refuse("mean", foreign)
-        return functions.mean(_operand("mean", self, out, dtype), axis, keepdims)
+        return functions.mean(_operand("mean", self, foreign, out, dtype), axis, keepdims)
 
     def var(
         self,
@@ -138,9 +135,7 @@ class ArrayMethods(NumPyMethods):
         ddof: float | None = None,
         **foreign: NoReturn,
     ) -> Any:
-        if foreign:
-            refuse("var", foreign)
-        x = _operand("var", self, out, dtype)
+        x = _operand("var", self, foreign, out, dtype)
         return functions.var(x, axis, keepdims, correction if ddof is None else ddof)
 
     def std(
@@ -153,52 +148,38 @@ class ArrayMethods(NumPyMethods):
         ddof: float | None = None,
         **foreign: NoReturn,
     ) -> Any:
-        if foreign:
-            refuse("std", foreign)
-        x = _operand("std", self, out, dtype)
+        x = _operand("std", self, foreign, out, dtype)
         return functions.std(x, axis, keepdims, correction if ddof is None else ddof)
 
     def max(
         self, axis: Axes = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
     ) -> Any:
-        if foreign:
-            refuse("max", foreign)
-        return functions.max(_operand("max", self, out), axis, keepdims)
+        return functions.max(_operand("max", self, foreign, out), axis, keepdims)
 
     def min(
         self, axis: Axes = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
     ) -> Any:
-        if foreign:
-            refuse("min", foreign)
-        return functions.min(_operand("min", self, out), axis, keepdims)
+        return functions.min(_operand("min", self, foreign, out), axis, keepdims)
 
     def any(
         self, axis: Axes = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
     ) -> Any:
-        if foreign:
-            refuse("any", foreign)
-        return functions.any(_operand("any", self, out), axis, keepdims)
+        return functions.any(_operand("any", self, foreign, out), axis, keepdims)
 
     def all(
         self, axis: Axes = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
     ) -> Any:
-        if foreign:
-            refuse("all", foreign)
-        return functions.all(_operand("all", self, out), axis, keepdims)
+        return functions.all(_operand("all", self, foreign, out), axis, keepdims)
 
     def argmax(
         self, axis: int | None = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
     ) -> Any:
-        if foreign:
-            refuse("argmax", foreign)
-        return searching.argmax(_operand("argmax", self, out), axis, keepdims)
+        return searching.argmax(_operand("argmax", self, foreign, out), axis, keepdims)
 
     def argmin(
         self, axis: int | None = None, keepdims: bool = False, out: None = None, **foreign: NoReturn
     ) -> Any:
-        if foreign:
-            refuse("argmin", foreign)
-        return searching.argmin(_operand("argmin", self, out), axis, keepdims)
+        return searching.argmin(_operand("argmin", self, foreign, out), axis, keepdims)
 
     def exp(self) -> Any:
         return functions.exp(self)
@@ -219,10 +200,10 @@ class ArrayMethods(NumPyMethods):
         return functions.relu(self)
 
     def clip(self, low: Any = None, high: Any = None, out: None = None) -> Any:
-        return functions.clip(_operand("clip", self, out), low, high)
+        return functions.clip(_operand("clip", self, {}, out), low, high)
 
     def round(self, decimals: int = 0, out: None = None) -> Any:
-        return elementwise.round(_operand("round", self, out), decimals)
+        return elementwise.round(_operand("round", self, {}, out), decimals)
 
     def argsort(self, axis: int = -1, descending: bool = False, **foreign: NoReturn) -> Any:
         if foreign:

@@ -16,7 +16,20 @@ KEYWORDS = {
     "input": "the array as first argument",
     "other": "the second array as second argument",
     "requires_grad": "ag.Variable(x, requires_grad=True)",
-    "where": "ft.where(mask, x, 0) for the array",
+}
+#: For ``where=mask`` of NumPy's reductions: what an element that is left out becomes.
+_LEFT_OUT = {
+    "sum": "0",
+    "prod": "1",
+    "max": "-ft.inf",
+    "min": "ft.inf",
+    "any": "False",
+    "all": "True",
+}
+#: Those that have a twin without NaN, and the twin.
+_WITHOUT_NAN = {name: f"nan{name}" for name in ("mean", "std", "var")}
+_WITHOUT_NAN |= {
+    f"nan{name}": f"nan{name}" for name in (*_WITHOUT_NAN, "sum", "prod", "max", "min")
 }
 
 
@@ -25,8 +38,16 @@ def refuse(function: str, foreign: Mapping[str, Any]) -> NoReturn:
     first of them where one is known."""
     name, value = next(iter(foreign.items()))
     text = f"[{function}] there is no argument {name!r}"
-    way = KEYWORDS.get(name)
+    way = _masked(function) if name == "where" else KEYWORDS.get(name)
     if way is None:
         raise DTypeError(text)
     shown = repr(value) if isinstance(value, (int, tuple)) else "..."
     raise DTypeError(f"{text}: write {way.format(shown)}")
+
+
+def _masked(function: str) -> str | None:
+    """What to write for ``where=mask``; None for functions that have none in NumPy."""
+    if function in _LEFT_OUT:
+        return f"ft.{function}(ft.where(mask, x, {_LEFT_OUT[function]}))"
+    twin = _WITHOUT_NAN.get(function)
+    return twin and f"ft.{twin}(ft.where(mask, x, ft.nan))"

@@ -9,7 +9,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
 from fl_tensor.device import DeviceLike
-from fl_tensor.dispatch.frontend import ArrayLike, operand
+from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of
 from fl_tensor.dispatch.registry import BackendLike
 from fl_tensor.functions.creation import DTypeLike
 from fl_tensor.numpy_functions.shaping import ravel
@@ -87,7 +87,10 @@ def frombuffer(
         data = memoryview(buffer).cast("B")
     except TypeError:
         raise ft.DTypeError(f"[frombuffer] a {type(buffer).__name__} has no bytes") from None
-    data = data[arguments.int_of("frombuffer", offset, "offset") :]
+    start = arguments.int_of("frombuffer", offset, "offset")
+    if not 0 <= start <= len(data):
+        raise ft.ArgumentError(f"[frombuffer] offset {start}: expected 0 to {len(data)} bytes")
+    data = data[start:]
     if count < 0:
         count = len(data) // kind.itemsize if len(data) % kind.itemsize == 0 else -1
     if count < 0 or count * kind.itemsize > len(data):
@@ -148,8 +151,9 @@ def diagflat(x: ArrayLike, k: int = 0) -> Any:
 
 def vander(x: ArrayLike, n: int | None = None, increasing: bool = False) -> Any:
     """The powers of a vector (m,) as columns (m, n), square by default: from the highest to 1, or
-    from 1 up with ``increasing``."""
+    from 1 up with ``increasing``. dtype as ``prod``."""
     x = operand("vander", "N", x)
+    x = cast(x, dtypes.sum_dtype(x.dtype))
     if x.ndim != 1:
         raise ft.ShapeError(f"[vander] x {x.shape}: expected a vector")
     count = x.size if n is None else arguments.int_of("vander", n, "n")
@@ -192,8 +196,7 @@ def ix_(*xs: ArrayLike) -> tuple[Any, ...]:
     """Vectors as indices of the grid that they span: ``x[ft.ix_(rows, columns)]``. A vector of
     bools counts as the places where it is True."""
     made = []
-    for i, x in enumerate(xs):
-        line = operand("ix_", "A", x)
+    for i, line in enumerate(operands_of("ix_", "A" * len(xs), *xs) if xs else ()):
         if line.ndim != 1:
             raise ft.ShapeError(f"[ix_] argument {i} {line.shape}: expected a vector")
         if line.dtype is dtypes.bool:

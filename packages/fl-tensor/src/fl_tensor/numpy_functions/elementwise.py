@@ -8,10 +8,12 @@ from typing import Any
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of
+from fl_tensor.numpy_functions.operands import together
 
 __all__ = [
     "bitwise_count",
     "divmod",
+    "fabs",
     "float_power",
     "fmod",
     "frexp",
@@ -23,6 +25,7 @@ __all__ = [
     "logaddexp2",
     "modf",
     "real_if_close",
+    "rint",
     "sinc",
     "spacing",
     "unwrap",
@@ -41,7 +44,8 @@ def fmod(x: ArrayLike, y: ArrayLike) -> Any:
     ``y``."""
     x, y = operands_of("fmod", "RR", x, y)
     if x.dtype.is_floating:
-        return ft.copysign(ft.remainder(ft.absolute(x), ft.absolute(y)), x)
+        sign = _sign(x)
+        return sign * ft.remainder(sign * x, ft.absolute(y))
     rest = ft.remainder(x, y)
     return ft.where((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
 
@@ -49,9 +53,14 @@ def fmod(x: ArrayLike, y: ArrayLike) -> Any:
 def modf(x: ArrayLike) -> tuple[Any, Any]:
     """The fractional and the integer part, both with the sign of ``x``."""
     x = operand("modf", "S", x)
-    whole = ft.trunc(x)
-    rest = ft.where(ft.isinf(x), 0.0, x - whole)
-    return ft.copysign(rest, x), whole
+    sign = _sign(x)
+    return sign * ft.where(ft.isinf(x), 0.0, ft.remainder(sign * x, 1.0)), ft.trunc(x)
+
+
+def _sign(x: Any) -> Any:
+    # 1, and -1 of negative numbers and of -0.0: a constant, where copysign has no slope at 0.
+    one = ft.ones_like(x)
+    return ft.where(ft.signbit(x), -one, one)
 
 
 # ---- parts of floating numbers -------------------------------------------------------------------
@@ -63,25 +72,25 @@ def ldexp(x: ArrayLike, n: ArrayLike) -> Any:
     x = operand("ldexp", "S", x)
     if not n.dtype.is_integer:
         raise ft.DTypeError(f"[ldexp] n is {n.dtype}: expected integers")
+    most = _EXPONENTS.get(x.dtype, 100)
     rest = cast(n, dtypes.int64)
     for _ in range(3):  # a single factor could overflow where the product does not
-        step = ft.clip(rest, -1000 if x.dtype is dtypes.float64 else -100, _most(x))
-        x, rest = x * _power_of_two(step, x.dtype), rest - step
+        step = ft.clip(rest, -most, most)
+        x, rest = x * _power_of_two(step, x.dtype, most), rest - step
     return x
 
 
-def _most(x: Any) -> int:
-    return 1000 if x.dtype is dtypes.float64 else 100
+#: An exponent of which three span the dtype, its subnormal numbers included. Others: 100.
+_EXPONENTS = {dtypes.float16: 14, dtypes.float64: 1000}
 
 
-def _power_of_two(n: Any, dtype: ft.DType) -> Any:
-    # From the bits of |n|, because exp2 may round: integers within the exponents of the dtype.
+def _power_of_two(n: Any, dtype: ft.DType, most: int) -> Any:
+    # From the bits of |n| <= most, because exp2 may round.
     size = ft.absolute(n)
     made = ft.ones_like(size, dtype)
-    for bit in range(10 if dtype is dtypes.float64 else 7):
+    for bit in range(most.bit_length()):
         is_set = ft.bitwise_right_shift(size, bit) % 2 == 1
-        factor = math.ldexp(1.0, min(1 << bit, 1000))
-        made = ft.where(is_set, made * factor, made)
+        made = made * ft.where(is_set, ft.full_like(made, 2.0 ** (1 << bit)), 1.0)
     return ft.where(n < 0, 1.0 / made, made)
 
 
@@ -102,8 +111,8 @@ def frexp(x: ArrayLike) -> tuple[Any, Any]:
 
 def spacing(x: ArrayLike) -> Any:
     """The distance from ``x`` to the next number away from zero, with the sign of ``x``; NaN for
-    infinities."""
-    x = operand("spacing", "S", x)
+    infinities. It has no gradient."""
+    x = operand("spacing", "S", x).detach()
     size = ft.absolute(x)
     return ft.copysign(ft.nextafter(size, math.inf) - size, x)
 
@@ -144,9 +153,32 @@ def bitwise_count(x: ArrayLike) -> Any:
 
 def float_power(x: ArrayLike, y: ArrayLike) -> Any:
     """``x`` to the power ``y`` in double precision: float64, or complex128 for complex numbers."""
-    x, y = operands_of("float_power", "FF", x, y)
-    wide = dtypes.complex128 if x.dtype.kind == "c" else dtypes.float64
-    return ft.power(cast(x, wide), cast(y, wide))
+    x, y = together("float_power", x, y)
+    if isinstance(x, arguments.SCALARS) and isinstance(y, arguments.SCALARS):
+        x = ft.asarray(x, _double(x))
+    return ft.power(_in_double(x), _in_double(y))
+
+
+def _in_double(x: Any) -> Any:
+    # Not numbers, which are weak: beside an array that is cast later they would be rounded first.
+    if isinstance(x, arguments.SCALARS):
+        return x
+    return cast(operand("float_power", "A", x), _double(x))
+
+
+def _double(x: Any) -> ft.DType:
+    is_complex = isinstance(x, complex) or getattr(x, "dtype", dtypes.float64).kind == "c"
+    return dtypes.complex128 if is_complex else dtypes.float64
+
+
+def fabs(x: ArrayLike) -> Any:
+    """The absolute value of real numbers; of integers in the default float."""
+    return ft.absolute(operand("fabs", "S", x))
+
+
+def rint(x: ArrayLike) -> Any:
+    """The nearest integer, of two the even one; of integers in the default float."""
+    return ft.round(operand("rint", "F", x))
 
 
 def heaviside(x: ArrayLike, y: ArrayLike) -> Any:
@@ -163,11 +195,15 @@ def logaddexp2(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def sinc(x: ArrayLike) -> Any:
-    """``sin(pi x) / (pi x)``, and 1 at 0."""
+    """``sin(pi x) / (pi x)``, and 1 at 0. Near 0 its power series, because derivatives of the
+    quotient cancel there."""
     x = operand("sinc", "F", x)
-    at_zero = x == 0
-    angle = ft.where(at_zero, 1.0, x) * math.pi
-    return ft.where(at_zero, 1.0, ft.sin(angle) / angle)
+    is_near = ft.absolute(x) < 0.25
+    small, angle = ft.where(is_near, x, 0.0) * math.pi, ft.where(is_near, 1.0, x) * math.pi
+    series = ft.ones_like(x)
+    for k in range(16, 0, -2):
+        series = 1.0 - small * small / float(k * (k + 1)) * series
+    return ft.where(is_near, series, ft.sin(angle) / angle)
 
 
 def i0(x: ArrayLike) -> Any:
@@ -178,34 +214,36 @@ def i0(x: ArrayLike) -> Any:
     """
     x = operand("i0", "S", x)
     size = ft.absolute(x)
-    near, far = _series_of_i0(x, size)
+    is_near, near, far = _series_of_i0(x, size)
     half = ft.exp(size / 2.0)  # exp(size) overflows earlier than the function
-    return ft.where(size <= _FAR, near, half * far * half)
+    return ft.where(is_near, near, half * far * half)
 
 
 def scaled_i0(x: ArrayLike) -> Any:
     """``exp(-|x|) i0(x)``, which does not overflow."""
     x = operand("i0", "S", x)
     size = ft.absolute(x)
-    near, far = _series_of_i0(x, size)
-    return ft.where(size <= _FAR, near * ft.exp(-ft.minimum(size, _FAR)), far)
+    is_near, near, far = _series_of_i0(x, size)
+    return ft.where(is_near, near * ft.exp(-ft.where(is_near, size, _FAR)), far)
 
 
 #: Where the asymptotic series of i0 begins.
 _FAR = 20.0
 
 
-def _series_of_i0(x: Any, size: Any) -> tuple[Any, Any]:
-    # The power series of i0 near 0, and the asymptotic series of exp(-size) i0 far away.
-    quarter = ft.minimum(x * x, _FAR * _FAR) / 4.0
+def _series_of_i0(x: Any, size: Any) -> tuple[Any, Any, Any]:
+    # Where x is near 0, the power series of i0 there, and the asymptotic one of exp(-size) i0.
+    is_near = size <= _FAR
+    inner = ft.where(is_near, x, _FAR)
+    quarter = inner * inner / 4.0
     near = ft.ones_like(x)
     for k in range(45, 0, -1):
         near = 1.0 + quarter / float(k * k) * near
-    place = ft.maximum(size, _FAR)
+    place = ft.where(is_near, _FAR, size)
     far = ft.ones_like(x)
     for k in range(20, 0, -1):
         far = 1.0 + (2 * k - 1) ** 2 / (8.0 * k) / place * far
-    return near, far / ft.sqrt(2.0 * math.pi * place)
+    return is_near, near, far / ft.sqrt(2.0 * math.pi * place)
 
 
 def real_if_close(x: ArrayLike, tol: float = 100.0) -> Any:

@@ -6,21 +6,27 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_tensor import dtypes
+from fl_tensor.arguments import SCALARS
 from fl_tensor.numpy_functions.creating import ix_
 from fl_tensor.numpy_functions.joining import concat
+from fl_tensor.numpy_functions.operands import together
 
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 
-def _line(index: slice, dtype: ft.DType | None = None) -> Any:
-    # start:stop:step as arange; with a step of nj as linspace.
+def _line(index: slice, like: Any = None) -> Any:
+    # start:stop:step as arange; with a step of nj as linspace. On the backend of ``like``.
     start = 0 if index.start is None else index.start
     step = 1 if index.step is None else index.step
     if index.stop is None:
         raise ft.ArgumentError(f"[grid] {index.start}:: has no end: write start:stop:step")
     if isinstance(step, complex):
-        return ft.linspace(start, index.stop, int(abs(step)), dtype)
-    return ft.arange(start, index.stop, step, dtype)
+        return ft.linspace(start, index.stop, int(abs(step)), **_place(like))
+    return ft.arange(start, index.stop, step, **_place(like))
+
+
+def _place(like: Any) -> dict[str, Any]:
+    return {} if like is None else {"device": like.device, "backend": like.backend}
 
 
 class _Grid:
@@ -43,22 +49,40 @@ class _Grid:
 
 class _Joined:
     """``r_[0:3, 7, x]``: slices, numbers and arrays, joined along an axis. Vectors are put in with
-    at least ``ndmin`` axes, as columns."""
+    at least ``ndmin`` axes, as columns. Numbers are weak beside the others."""
 
     def __init__(self, axis: int, ndmin: int) -> None:
         self._axis, self._ndmin = axis, ndmin
 
     def __getitem__(self, index: Any) -> Any:
-        parts = []
-        for each in index if isinstance(index, tuple) else (index,):
-            if isinstance(each, str):
-                raise ft.ArgumentError(f"[r_] {each!r}: use ft.concatenate with an axis")
-            part = _line(each) if isinstance(each, slice) else ft.asarray(each)
-            part = part if part.ndim else part.reshape(1)
-            parts.append(part if part.ndim >= self._ndmin else part.reshape(-1, 1))
-        common = [p.dtype for p in parts if p.dtype is not dtypes.bool]
-        kind = ft.result_type(*common) if common else dtypes.bool
-        return concat([p.astype(kind) for p in parts], self._axis)
+        index = index if isinstance(index, tuple) else (index,)
+        for each in index:
+            if each is None or isinstance(each, str):
+                raise ft.ArgumentError(
+                    f"[r_] {each!r}: expected slices, numbers and arrays; for another axis use "
+                    f"ft.concatenate(xs, axis)"
+                )
+        given = together("r_", *[None if isinstance(each, slice) else each for each in index])
+        lead = next((x for x in given if isinstance(x, ft.Array)), None)
+        parts = [_line(i, lead) if isinstance(i, slice) else x for i, x in zip(index, given)]
+        kind = _common(parts)
+        place = _place(lead)
+        made = [
+            ft.asarray(p, kind, **place) if isinstance(p, SCALARS) else ft.cast(p, kind)
+            for p in parts
+        ]
+        return concat([self._column(part) for part in made], self._axis)
+
+    def _column(self, part: Any) -> Any:
+        part = part if part.ndim else part.reshape(1)
+        return part if part.ndim >= self._ndmin else part.reshape(-1, 1)
+
+
+def _common(parts: list[Any]) -> ft.DType:
+    numbers = [x for x in parts if isinstance(x, SCALARS)]
+    kinds = [x.dtype for x in parts if isinstance(x, ft.Array)]
+    kinds = [kind for kind in kinds if kind is not dtypes.bool] or kinds
+    return ft.result_type(*(kinds or map(dtypes.of_number, map(type, numbers))), *numbers)
 
 
 class _Index:

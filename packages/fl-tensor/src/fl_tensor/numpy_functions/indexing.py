@@ -66,11 +66,11 @@ def ravel_multi_index(
     IndexingError, ``"wrap"`` around, ``"clip"`` to the range."""
     op = "ravel_multi_index"
     sizes = arguments.shape_of(op, shape)
-    given = prepare_all(op, "Z", _several(op, indices, "indices"))
+    given = prepare_all(op, "A", _several(op, indices, "indices"))
     modes: tuple[Any, ...] = (mode,) * len(sizes) if arguments.is_single(mode) else tuple(mode)
     if not len(given) == len(sizes) == len(modes):
         raise ft.ShapeError(f"[{op}] {len(given)} indices for the shape {sizes}")
-    place = ft.zeros_like(given[0])
+    place: Any = 0
     for index, size, each in zip(given, sizes, modes):
         place = place * size + _valid(op, index, size, each)
     return place
@@ -79,6 +79,8 @@ def ravel_multi_index(
 def _valid(op: str, indices: Any, size: int, mode: str) -> Any:
     # int64, in [0, size).
     mode = arguments.choice_of(op, mode, "mode", _MODES)
+    if not indices.dtype.is_integer:
+        raise ft.DTypeError(f"[{op}] indices are {indices.dtype}: expected integers")
     indices = cast(indices, dtypes.int64)
     if mode != "raise":
         return ft.remainder(indices, size) if mode == "wrap" else ft.clip(indices, 0, size - 1)
@@ -96,7 +98,7 @@ def put_along_axis(x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: in
     """``x`` with ``values`` where ``take_along_axis(x, indices, axis)`` reads; a new array. Values
     broadcast to the indices, and these along all axes but ``axis``; None takes C order."""
     op = "put_along_axis"
-    x, indices = operands_of(op, "AA", x, indices)
+    x, indices, values = operands_of(op, "AAA", x, indices, values)
     if axis is None:
         return ft.reshape(put_along_axis(ravel(x), ravel(indices), values, 0), x.shape)
     at = axis_of(op, axis, x.shape)
@@ -126,21 +128,25 @@ def put(x: ArrayLike, indices: ArrayLike, values: ArrayLike, mode: str = "raise"
 
 
 def putmask(x: ArrayLike, mask: ArrayLike, values: ArrayLike) -> Any:
-    """``x`` with ``values`` where ``mask`` is True; a new array. Values of another size than ``x``
-    are repeated in C order until they fill it."""
+    """``x`` with ``values`` where ``mask``, of the size of ``x``, is True; a new array. Values of
+    another size are repeated in C order until they fill it; without values nothing changes."""
     x, mask, values = operands_of("putmask", "AAA", x, mask, values)
-    values = cast(ft.resize(values, x.shape), x.dtype)
-    return ft.where(_mask("putmask", mask), values, x)
+    mask = _of_size("putmask", _mask("putmask", mask), x)
+    return ft.where(mask, cast(ft.resize(values, x.shape), x.dtype), x) if values.size else x.copy()
 
 
 def place(x: ArrayLike, mask: ArrayLike, values: ArrayLike) -> Any:
     """``x`` with the first elements of ``values``, repeated as often as needed, at the places where
     ``mask`` is True in C order; a new array."""
     x, mask, values = operands_of("place", "AAA", x, mask, values)
-    if mask.size != x.size:
-        raise ft.ShapeError(f"[place] x {x.shape} and mask {mask.shape}: sizes differ")
-    places = flatnonzero(mask)
+    places = flatnonzero(_of_size("place", mask, x))
     return ft.reshape(_written(ravel(x), (places,), _repeated(values, places.size)), x.shape)
+
+
+def _of_size(op: str, mask: Any, x: Any) -> Any:
+    if mask.size != x.size:
+        raise ft.ShapeError(f"[{op}] x {x.shape} and mask {mask.shape}: sizes differ")
+    return ft.reshape(mask, x.shape)
 
 
 def fill_diagonal(x: ArrayLike, value: ArrayLike, wrap: bool = False) -> Any:
@@ -199,10 +205,13 @@ def select(
     """The element of the first of ``choices`` whose condition (bool) holds, else ``default``; all
     broadcast."""
     masks = _several("select", conditions, "conditions")
-    *parts, made = prepare_all("select", "P", [*_several("select", choices, "choices"), default])
-    if len(masks) != len(parts):
-        raise ft.ArgumentError(f"[select] {len(masks)} conditions, {len(parts)} choices")
-    for condition, part in zip(reversed(masks), reversed(parts)):
+    parts = _several("select", choices, "choices")
+    count = len(masks)
+    if not count or count != len(parts):
+        raise ft.ArgumentError(f"[select] {count} conditions, {len(parts)} choices")
+    roles = "A" * count + "P" * (count + 1)
+    *given, made = operands_of("select", roles, *masks, *parts, default)
+    for condition, part in zip(reversed(given[:count]), reversed(given[count:])):
         made = ft.where(condition, part, made)
     return made
 
@@ -215,8 +224,9 @@ def choose(x: ArrayLike, choices: Sequence[ArrayLike] | ArrayLike, mode: str = "
     """The elements of ``choices`` whose numbers are in ``x``; all broadcast. ``mode`` as in
     ``ravel_multi_index``."""
     given = _several("choose", choices, "choices")
-    parts = ft.broadcast_arrays(*prepare_all("choose", "P", given))
-    index = _valid("choose", operand("choose", "Z", x), len(parts), mode)
+    x, *parts = operands_of("choose", "A" + "P" * len(given), x, *given)
+    index = _valid("choose", x, len(parts), mode)
+    parts = ft.broadcast_arrays(*parts)
     shape = ft.broadcast_shapes(index.shape, parts[0].shape)
     parts = [ft.broadcast_to(part, shape) for part in parts]
     rows = ft.expand_dims(ft.broadcast_to(index, shape), 0)
@@ -233,12 +243,12 @@ def piecewise(
     """For each condition its function of the elements of ``x`` where it holds, or its number; of
     several that hold the last. One more function is for all other elements, which are else 0.
 
-    A function gets a vector of these elements, then ``args`` and ``options``. The result has the
-    dtype of ``x``.
+    A function gets a vector of these elements, if there are any, then ``args`` and ``options``. The
+    result has the dtype of ``x``.
     """
-    x = operand("piecewise", "P", x)
     given = conditions if isinstance(conditions, (list, tuple)) else [conditions]
-    masks = [ft.broadcast_to(_mask("piecewise", c), x.shape) for c in given]
+    x, *masks = prepare_all("piecewise", "A", [x, *given])
+    masks = [ft.broadcast_to(_mask("piecewise", c), x.shape) for c in masks]
     if len(functions) not in (len(masks), len(masks) + 1):
         raise ft.ArgumentError(f"[piecewise] {len(functions)} functions, {len(masks)} conditions")
     rest = ft.logical_not(ft.any(ft.stack(masks, 0), 0))
@@ -246,6 +256,8 @@ def piecewise(
     flat = made = ravel(x)
     for mask, function in pairs:
         places = flatnonzero(mask)
+        if not places.size:
+            continue
         part = function(flat[places], *args, **options) if callable(function) else function
         made = _written(made, (places,), part)
     return ft.reshape(made, x.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import fl_tensor as ft
@@ -79,12 +79,13 @@ def block(xs: Any) -> Any:
     them along the one before, and so on. Raises ArgumentError where lists are nested unevenly."""
     coercion.require_shallow([xs])
     depth = _depth(xs)
-    rank = max(depth, _rank(xs))
+    blocks = prepare_all("block", "P", list(_blocks(xs)))
+    rank = max(depth, *[x.ndim for x in blocks])
+    rest = iter([ft.reshape(x, (*(1,) * (rank - x.ndim), *x.shape)) for x in blocks])
 
     def joined(part: Any, level: int) -> Any:
         if level == depth:
-            x = operand("block", "P", part)
-            return ft.reshape(x, (*(1,) * (rank - x.ndim), *x.shape))
+            return next(rest)
         return ft.concatenate([joined(p, level + 1) for p in part], level - depth)
 
     return joined(xs, 0).copy()
@@ -101,11 +102,12 @@ def _depth(xs: Any) -> int:
     return 1 + depths.pop()
 
 
-def _rank(xs: Any) -> int:
-    if isinstance(xs, list):
-        return max(_rank(x) for x in xs)
-    rank: int = operand("block", "P", xs).ndim
-    return rank
+def _blocks(xs: Any) -> Iterator[Any]:
+    if not isinstance(xs, list):
+        yield xs
+    else:
+        for x in xs:
+            yield from _blocks(x)
 
 
 def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
@@ -117,11 +119,19 @@ def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 def ediff1d(
     x: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Any:
-    """Differences of neighbours in C order, between ``to_begin`` and ``to_end``."""
+    """Differences of neighbours in C order, between ``to_begin`` and ``to_end``, which are cast to
+    the dtype of ``x``. Raises DTypeError for one of another kind, floats for an ``x`` of integers.
+    """
     x, to_end, to_begin = operands_of("ediff1d", "Aaa", x, to_end, to_begin)
     made = ft.diff(ravel(x))
-    ends = [None if end is None else cast(ravel(end), made.dtype) for end in (to_begin, to_end)]
-    return ft.concatenate([p for p in (ends[0], made, ends[1]) if p is not None], 0)
+    ends = {"to_begin": to_begin, "": made, "to_end": to_end}
+    for name, end in ends.items():
+        if end is not None and "buifc".index(end.dtype.kind) > "buifc".index(made.dtype.kind):
+            raise ft.DTypeError(
+                f"[ediff1d] {name} is {end.dtype}, x is {x.dtype}: cast one of them"
+            )
+    parts = [cast(ravel(end), made.dtype) for end in ends.values() if end is not None]
+    return ft.concatenate(parts, 0)
 
 
 # ---- taking apart --------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
-from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of
+from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, prepare_all
 from fl_tensor.numpy_functions.shaping import ravel
 
 __all__ = [
@@ -52,9 +52,8 @@ def _partitioned(
 def lexsort(keys: Sequence[ArrayLike] | ArrayLike, axis: int = -1) -> Any:
     """The places that sort by the last of ``keys``, equal ones by the one before, and so on: int64,
     in the shape of a key."""
-    rows = [operand("lexsort", "Q", key) for key in keys]
-    if not rows:
-        raise ft.ArgumentError("[lexsort] expected at least one key")
+    given = arguments.several_of("lexsort", keys, "keys", object, "a list of arrays")
+    rows = [operand("lexsort", "Q", key) for key in prepare_all("lexsort", "A", given)]
     order = ft.argsort(rows[0], axis)
     for row in rows[1:]:
         order = ft.take_along_axis(
@@ -97,6 +96,7 @@ class Intersection(NamedTuple):
 
 def union1d(x: ArrayLike, y: ArrayLike) -> Any:
     """The distinct elements of both, in ascending order."""
+    x, y = operands_of("union1d", "PP", x, y)
     return ft.unique(ft.concatenate([ravel(x), ravel(y)], 0))
 
 

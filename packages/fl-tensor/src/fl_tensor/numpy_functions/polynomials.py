@@ -6,7 +6,7 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
-from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of
+from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of
 from fl_tensor.numpy_functions.creating import vander
 from fl_tensor.numpy_functions.shaping import atleast_1d, trim_zeros
 from fl_tensor.numpy_functions.signals import convolve
@@ -69,8 +69,9 @@ def polydiv(p: ArrayLike, q: ArrayLike) -> tuple[Any, Any]:
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Any:
-    """The derivative of a polynomial, ``m`` times over."""
+    """The derivative of a polynomial, ``m`` times over. dtype as ``prod``."""
     p = _coefficients("polyder", operand("polyder", "N", p))
+    p = cast(p, dtypes.sum_dtype(p.dtype))
     for _ in range(_order("polyder", m)):
         p = (p * _exponents(p))[:-1]
     return p.copy()

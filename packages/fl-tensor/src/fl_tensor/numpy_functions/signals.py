@@ -9,6 +9,7 @@ import fl_tensor as ft
 from fl_tensor import arguments
 from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of
+from fl_tensor.numpy_functions.operands import together
 
 __all__ = ["convolve", "correlate", "gradient", "interp", "trapezoid"]
 
@@ -78,6 +79,7 @@ def gradient(
     Of samples, by finite differences (Fornberg, 1988); ``fl_autograd.grad`` is the gradient of a
     program.
     """
+    x, *steps = together("gradient", x, *spacing)
     x = operand("gradient", "F", x)
     axes = tuple(range(x.ndim)) if axis is None else arguments.ints_of("gradient", axis, "axis")
     arguments.axes("gradient", axes, x.shape)  # each at most once
@@ -86,7 +88,7 @@ def gradient(
         raise ft.ArgumentError(f"[gradient] {len(spacing)} spacings for {len(axes)} axes")
     if edge_order not in (1, 2):
         raise ft.ArgumentError(f"[gradient] edge_order {edge_order!r}: expected 1 or 2")
-    steps = spacing or (1.0,)
+    steps = steps or [1.0]
     steps = steps * len(axes) if len(steps) == 1 else steps
     made = [_slope(x, a, step, edge_order) for a, step in zip(axes, steps, strict=True)]
     return made[0] if len(made) == 1 else made
@@ -127,12 +129,14 @@ def interp(
 ) -> Any:
     """The function with values ``fp`` (n,) at ascending places ``xp`` (n,), linear between them, at
     ``x``. Beyond the ends it is ``left`` and ``right``, by default the values there; with
-    ``period`` it repeats, and the places need no order."""
+    ``period`` (not 0) it repeats, and the places need no order."""
     x, xp, fp, left, right = operands_of("interp", "SSFff", x, xp, fp, left, right)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0:
         raise ft.ShapeError(f"[interp] xp {xp.shape} and fp {fp.shape}: expected equal vectors")
     if period is not None:
         length = abs(arguments.float_of("interp", period, "period"))
+        if length == 0:
+            raise ft.ArgumentError("[interp] period 0: expected another number")
         x, xp = ft.remainder(x, length), ft.remainder(xp, length)
         order = ft.argsort(xp)
         xp, fp = ft.take(xp, order), ft.take(fp, order)
@@ -144,11 +148,18 @@ def interp(
     widths = ft.diff(xp)
     slopes = ft.diff(fp) / ft.where(widths > 0, widths, 1.0)
     low = ft.clip(ft.searchsorted(xp, x, "right") - 1, 0, xp.size - 2)
-    past = ft.clip(x, xp[0], xp[-1]) - ft.take(xp, low)
-    made = ft.take(fp, low) + past * ft.take(slopes, low)
+    made = _on_line(ft.clip(x, xp[0], xp[-1]), xp, fp, ft.take(slopes, low), low)
     made = ft.where(x == xp[-1], fp[-1], made)
     made = ft.where(x < xp[0], fp[0] if left is None else left, made)
     return ft.where(x > xp[-1], fp[-1] if right is None else right, made)
+
+
+def _on_line(x: Any, xp: Any, fp: Any, slope: Any, low: Any) -> Any:
+    # The value at x from the point below; beside infinities, where that is NaN, from the one above.
+    (x0, x1), (y0, y1) = [(ft.take(p, low), ft.take(p, low + 1)) for p in (xp, fp)]
+    from_below, from_above = y0 + (x - x0) * slope, y1 + (x - x1) * slope
+    is_start = (x == x0) | (ft.isnan(from_above) & (y0 == y1) & ~ft.isnan(x))
+    return ft.where(ft.isnan(from_below), ft.where(is_start, y0, from_above), from_below)
 
 
 def _part(x: Any, axis: int, low: int, high: int) -> Any:

@@ -11,6 +11,7 @@ from fl_tensor import arguments, dtypes
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, prepare_all
 from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.creation import DTypeLike
+from fl_tensor.numpy_functions.operands import together
 from fl_tensor.numpy_functions.shaping import atleast_2d, ravel
 
 __all__ = [
@@ -90,7 +91,8 @@ def cov(
 
     y         more variables, in the form of ``x``
     rowvar    False: one variable in each column
-    bias      divide by n, not by n - 1; ``ddof`` gives what is taken from n instead
+    bias      divide by n, not by n - 1; ``ddof`` gives what is taken from n instead, infinity or
+              NaN being the result where nothing is left
     fweights  how often each observation counts: integers (n,)
     aweights  the relative weight of each observation: (n,)
     """
@@ -105,15 +107,16 @@ def cov(
     if weights is None:
         total: Any = rows.shape[1]
         centred = rows - ft.mean(rows, 1, True)
-        scaled, divisor = centred, total - less
+        scaled, divisor = centred, float(total - less)
     else:
         total = ft.sum(weights)
         centred = rows - ft.sum(rows * weights, 1, True) / total
         scaled, divisor = centred * weights, total - less
         if aweights is not None:
             divisor = total - less * ft.sum(weights * aweights) / total
-    found = ft.matmul(scaled, ft.conj(ft.swapaxes(centred, 0, 1))) / divisor
-    return ft.squeeze(found)
+    found = ft.matmul(scaled, ft.conj(ft.swapaxes(centred, 0, 1)))
+    left = max(divisor, 0.0) if isinstance(divisor, float) else ft.maximum(divisor, 0.0)
+    return ft.squeeze(found / left)
 
 
 def _variables(x: Any, rowvar: bool) -> Any:
@@ -156,10 +159,9 @@ def histogram2d(
 ) -> tuple[Any, Any, Any]:
     """``(counts, x_edges, y_edges)`` of points in bins: counts (nx, ny). ``bins``: one number or
     one vector of edges for both axes, or a pair of them. The rest as in ``histogramdd``."""
-    x, y = operands_of("histogram2d", "QQ", x, y)
-    if not isinstance(bins, (list, tuple)) or len(bins) not in (1, 2):
+    if not arguments.is_single(bins) and len(bins) > 2:
         bins = [bins, bins]
-    counts, (first, second) = histogramdd([x, y], list(bins), range, density, weights)
+    counts, (first, second) = histogramdd([x, y], bins, range, density, weights)
     return counts, first, second
 
 
@@ -182,12 +184,15 @@ def histogramdd(
     floats.
     """
     op = "histogramdd"
-    if isinstance(sample, (list, tuple)):
-        columns = prepare_all(op, "Q", list(sample))
-    else:
-        columns = list(ft.unstack(ft.swapaxes(atleast_2d(operand(op, "Q", sample)), -2, -1), 0))
+    several = isinstance(sample, (list, tuple))
+    points = list(sample) if several else [sample]
+    many = [] if arguments.is_single(bins) else list(bins)
+    weights, *given = together(op, weights, *points, *many)
+    columns, many = prepare_all(op, "Q", given[: len(points)]), given[len(points) :]
+    if not several:
+        columns = list(ft.unstack(ft.swapaxes(atleast_2d(columns[0]), -2, -1), 0))
     count = len(columns)
-    many = list(bins) if isinstance(bins, (list, tuple)) else [bins] * count
+    many = [bins] * count if arguments.is_single(bins) else many
     ranges = [None] * count if range is None else list(range)
     if not len(many) == len(ranges) == count:
         raise ft.ShapeError(f"[{op}] {count} coordinates, {len(many)} bins, {len(ranges)} ranges")

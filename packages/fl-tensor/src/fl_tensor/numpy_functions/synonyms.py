@@ -27,7 +27,6 @@ from fl_tensor.dtypes import uint64 as uint
 from fl_tensor.dtypes import uint64 as uintp
 from fl_tensor.dtypes import uint64 as ulonglong
 from fl_tensor.functions import absolute as abs
-from fl_tensor.functions import absolute as fabs
 from fl_tensor.functions import acos as arccos
 from fl_tensor.functions import acosh as arccosh
 from fl_tensor.functions import asin as arcsin
@@ -51,7 +50,6 @@ from fl_tensor.functions.creation import asarray as asanyarray
 from fl_tensor.functions.creation import asarray as ascontiguousarray
 from fl_tensor.functions.elementwise import conj as conjugate
 from fl_tensor.functions.elementwise import round as around
-from fl_tensor.functions.elementwise import round as rint
 from fl_tensor.functions.shaping import permute as permute_dims
 from fl_tensor.linalg import matrix_transpose as matrix_transpose
 
@@ -79,7 +77,6 @@ __all__ = [
     "double",
     "e",
     "euler_gamma",
-    "fabs",
     "fix",
     "half",
     "inf",
@@ -99,7 +96,6 @@ __all__ = [
     "promote_types",
     "radians",
     "right_shift",
-    "rint",
     "short",
     "single",
     "true_divide",

@@ -117,16 +117,20 @@ def _phases(
 
 
 def _by_batch(patches: Array, w: Array, out: Array, groups: int) -> None:
-    # The usual case: a column of patch elements per output place.
-    batch, features = out.shape[:2]
-    depth, places = w[0].size, math.prod(out.shape[2:])
+    # The usual case: a column of patch elements per output place. Several samples at a time, or of
+    # one sample several rows of places.
+    batch, features, rows = out.shape[:3]
+    depth, width = w[0].size, math.prod(out.shape[3:])
     weights = w.reshape(groups, features // groups, depth)
-    result = out.reshape(batch, groups, features // groups, places)
-    step = max(1, PATCH_BYTES // (groups * depth * places * out.itemsize))
-    for start in range(0, batch, step):
-        part = patches[start : start + step]
-        columns = _copied(part).reshape(len(part), groups, depth, places)
-        np.matmul(weights, columns, out=result[start : start + step])
+    result = out.reshape(batch, groups, features // groups, rows * width)
+    row_bytes = groups * depth * width * out.itemsize
+    samples, some = max(1, PATCH_BYTES // (row_bytes * rows)), max(1, PATCH_BYTES // row_bytes)
+    before_rows = (slice(None),) * (patches.ndim - len(out.shape[2:]) - 1)
+    for start, row in itertools.product(range(0, batch, samples), range(0, rows, some)):
+        part = patches[(slice(start, start + samples), *before_rows, slice(row, row + some))]
+        columns = _copied(part).reshape(len(part), groups, depth, -1)
+        places = slice(row * width, (row + some) * width)
+        np.matmul(weights, columns, out=result[start : start + samples, ..., places])
 
 
 def _by_place(patches: Array, w: Array, out: Array, groups: int) -> None:
