@@ -110,7 +110,16 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
             return _from_array(obj, place, backend)
         if not isinstance(obj, Sequence) or isinstance(obj, str):
             raise coercion.unreadable(obj)
-    if not coercion.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
+    if coercion.NUMBERS.issuperset(map(type, obj)):
+        return _from_lists(obj, wanted, place, backend)
+    if type(obj[0]).__module__ == "numpy":
+        from fl_tensor.exchange import arrays
+
+        found = arrays.joined(obj)
+        if found is not None and (wanted is None or found[0].ndim > 1):
+            array, dtype = found
+            return frombytes(arrays.to_bytes(array), array.shape, dtype, place, backend)
+    if _holds_arrays(obj):
         coercion.require_shallow(obj)
         return functions.stack([asarray(o, None, place, backend) for o in obj])
     return _from_lists(obj, wanted, place, backend)
