@@ -15,8 +15,8 @@ from fl_data.errors import DataError
 from fl_data.per_epoch import PerEpoch
 from fl_data.samples import check_count, check_index
 from fl_data.seeds import Seed, agree
-from fl_data.views.select import check_rank, share
 from fl_data.views.permutation import permutation
+from fl_data.views.select import check_rank, share
 
 
 class BucketBatch(EpochDataset, IndexBatches):

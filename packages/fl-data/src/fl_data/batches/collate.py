@@ -23,8 +23,8 @@ def collate(samples: Sequence[Sample]) -> Sample:
 
     All samples have the same fields, and a field has one shape and one dtype in all of them;
     Python numbers count as 0-d tensors, lists of numbers and arrays of NumPy as tensors. A field of
-    numbers, lists or arrays becomes a tensor in one pass, and none for each sample. Gives a tuple for tuples and a
-    dict for dicts.
+    numbers, lists or arrays becomes a tensor in one pass, and none for each sample. Gives a tuple
+    for tuples and a dict for dicts.
     Raises `DataError` naming the field and the two samples that disagree.
     """
     return _by_field(samples, _stack)
@@ -159,9 +159,11 @@ def _tensor(field: int | str, value: Any) -> Any:
 def _stack(field: int | str, values: list[Any]) -> Any:
     kinds = set(map(type, values))
     with tagged(BATCH):
-        if len(kinds) == 1 and not issubclass(*kinds, ft.Array):
-            with suppress(ft.FlError):  # which does not tell the field and the sample
-                return ft.asarray(values)
+        if len(kinds) == 1 and not isinstance(values[0], ft.Array):
+            stated = {getattr(value, "dtype", None) for value in values}
+            with suppress(ft.FlError):  # it does not tell the field and the sample
+                if len(stated) == 1:
+                    return ft.asarray(values)
         values = [_tensor(field, value) for value in values]
         first = values[0]
         for number, value in enumerate(values):

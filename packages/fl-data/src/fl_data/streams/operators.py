@@ -160,9 +160,10 @@ class ShuffleBlocks(_Operator):
 
 
 class PrefetchStream(Stream):
-    def __init__(self, source: Stream, depth: int) -> None:
+    def __init__(self, source: Stream, depth: int, process: bool) -> None:
         self._source = source
         self._epoch = source.epoch
+        self._process = process
         self._depth = check_count(depth, "depth", "prefetch", least=1)
 
     @property
@@ -170,6 +171,13 @@ class PrefetchStream(Stream):
         return (self._source,)
 
     def read(self, place: StreamPosition = None) -> _Read:
+        if self._process:
+            from fl_data.prefetching.stream_process import read_in_process
+
+            return read_in_process(self._source, place, self._depth)
+        return self._in_thread(place)
+
+    def _in_thread(self, place: StreamPosition) -> _Read:
         made: queue.Queue[Any] = queue.Queue(self._depth)
         stopped = threading.Event()
         worker = threading.Thread(

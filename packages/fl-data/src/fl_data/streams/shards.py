@@ -13,8 +13,8 @@ from fl_data.errors import DataError, SampleTypeError
 from fl_data.samples import Sample, as_sample
 from fl_data.seeds import Seed, agree, mix
 from fl_data.streams.stream import Stream, StreamPosition, position_of
-from fl_data.views.select import check_rank
 from fl_data.views.permutation import permutation
+from fl_data.views.select import check_rank
 
 
 class ShardStream(Stream):

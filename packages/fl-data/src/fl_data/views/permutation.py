@@ -35,10 +35,11 @@ def permutation(n: int, generator: ft.Generator) -> Sequence[int]:
 class FeistelPermutation(Sequence[int]):
     """The numbers `0 .. n - 1` in a pseudorandom order that is computed and takes no memory.
 
-    A Feistel network of `len(keys)` rounds, an even number, over `a * b >= n` places, `a` and `b` close to the root
-    of `n`; a value outside goes through it again (Black and Rogaway, "Ciphers with arbitrary finite
-    domains", 2002). Rounds are hashed as in SplitMix64. Among the orders that `keys` select, the
-    places of a few samples look independent; not every one of the `n!` orders is possible.
+    A Feistel network of `len(keys)` rounds, an even number, over `a * b >= n` places, `a` and `b`
+    close to the root of `n`; a value outside goes through it again (Black and Rogaway, "Ciphers
+    with arbitrary finite domains", 2002). Rounds are hashed as in SplitMix64. Among the orders that
+    `keys` select, the places of a few samples look independent; not every one of the `n!` orders is
+    possible.
 
     A slice is an `array("q")`. Several threads may ask at once.
     """

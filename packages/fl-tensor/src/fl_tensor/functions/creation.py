@@ -110,7 +110,12 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
             return _from_array(obj, place, backend)
         if not isinstance(obj, Sequence) or isinstance(obj, str):
             raise coercion.unreadable(obj)
-    if coercion.NUMBERS.issuperset(map(type, obj)):
+    kinds = set(map(type, obj))
+    if wanted is None and (kinds == {float} or kinds == {int}):  # the short way of most lists
+        dtype = supported("asarray", dtypes.of_number(*kinds), backend)
+        made = ops_for(backend).from_host(memoryview(pack(obj, dtype)), (len(obj),), dtype, place)
+        return Tensor(frontend.answer("from_host", backend, made), backend)
+    if coercion.NUMBERS.issuperset(kinds):
         return _from_lists(obj, wanted, place, backend)
     if type(obj[0]).__module__ == "numpy":
         from fl_tensor.exchange import arrays
