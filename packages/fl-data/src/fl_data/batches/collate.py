@@ -14,6 +14,8 @@ from fl_data.samples import Sample, as_sample, as_tensor
 from fl_memory.tags import BATCH, tagged
 from fl_tensor.annotations import checked, explained
 
+_NUMBERS = {bool, int, float}
+
 Collate: TypeAlias = Callable[[Sequence[Sample]], Sample]
 
 
@@ -116,11 +118,12 @@ def _by_field(samples: Sequence[Sample], stack: Callable[[int | str, list[Any]],
     """Apply `stack(field, values)` to each field; checks that all samples have the same fields."""
     if len(samples) == 0:
         raise DataError("[collate] no samples: a batch needs at least one")
-    first = samples[0]
-    if isinstance(first, dict):
-        if all(type(x) is dict and x.keys() == first.keys() for x in samples):
-            return {name: stack(name, [x[name] for x in samples]) for name in first}  # type: ignore[call-overload]
-    elif all(type(x) is tuple and len(x) == len(first) for x in samples):
+    first, kinds = samples[0], set(map(type, samples))
+    if kinds == {dict}:
+        if all(x.keys() == first.keys() for x in samples):  # type: ignore[union-attr]
+            rows: Sequence[Any] = samples
+            return {name: stack(name, [row[name] for row in rows]) for name in rows[0]}
+    elif kinds == {tuple} and len(set(map(len, samples))) == 1:
         return tuple(stack(field, list(values)) for field, values in enumerate(zip(*samples)))
     return _by_field(_alike(samples), stack)
 
@@ -159,11 +162,10 @@ def _tensor(field: int | str, value: Any) -> Any:
 def _stack(field: int | str, values: list[Any]) -> Any:
     kinds = set(map(type, values))
     with tagged(BATCH):
-        if len(kinds) == 1 and not isinstance(values[0], ft.Array):
-            stated = {getattr(value, "dtype", None) for value in values}
+        if len(kinds) == 1 and (kinds <= _NUMBERS or _same_dtype(values)):
             with suppress(ft.FlError):  # it does not tell the field and the sample
-                if len(stated) == 1:
-                    return ft.asarray(values)
+                is_array = isinstance(values[0], ft.Array)
+                return ft.stack(values) if is_array else ft.asarray(values)
         values = [_tensor(field, value) for value in values]
         first = values[0]
         for number, value in enumerate(values):
@@ -174,6 +176,11 @@ def _stack(field: int | str, values: list[Any]) -> Any:
                     "equal with Transform, or use Batch(..., collate=pad_collate())"
                 )
         return ft.stack(values, axis=0)
+
+
+def _same_dtype(values: list[Any]) -> bool:
+    # Of arrays; what is no array states none.
+    return len({getattr(value, "dtype", None) for value in values}) == 1
 
 
 def _first_extents(field: int | str, values: list[Any]) -> Any:
