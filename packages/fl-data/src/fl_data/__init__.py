@@ -60,6 +60,8 @@ from fl_data.views.select import Span as Span
 from fl_data.views.select import Subset as Subset
 from fl_data.views.select import share as share
 from fl_data.views.shuffle import Shuffle as Shuffle
+from fl_data.views.splits import k_fold as k_fold
+from fl_data.views.splits import random_split as random_split
 from fl_data.views.weighted import Weighted as Weighted
 
 if not TYPE_CHECKING:  # a type checker reports the name by itself

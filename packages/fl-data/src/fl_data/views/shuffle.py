@@ -14,8 +14,7 @@ class Shuffle(Resample):
     """The samples of `ds` in a random order.
 
     The order of epoch `n` depends on `seed` and `n` alone: see `Resample`. Every pass over it is an
-    epoch: see `Dataset.set_epoch`. A split at random that stays is
-    `Subset(ds, Shuffle(ds, seed=1).order[:count])`.
+    epoch: see `Dataset.set_epoch`. A split at random that stays is `random_split`.
 
     Up to 2^20 samples the order is that of random keys, and kept. For more samples it is computed
     where it is asked for (`fl_data.views.permutation`), and takes no memory.
