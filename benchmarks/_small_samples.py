@@ -1,13 +1,17 @@
-"""Rows of a table, token lists and their batches: the cases of ``data_loading.py`` without files.
+"""Rows of a table and their batches: the cases of ``data_loading.py`` with small samples.
 
-A row is a line of text with ten floats and a label, parsed when it is asked for. PyTorch's data set
-gives a tensor and a number for it, as its tutorial does; ours gives the list and the number.
+``table`` is a Parquet file of ten float columns and a label, read before and shuffled: ours is a
+``data.Table``, PyTorch's data set indexes two tensors. In the other cases a row is a line of text
+with ten floats and a label, parsed when it is asked for. PyTorch's data set gives a tensor and a
+number for it, as its tutorial does; ours gives the list and the number.
 """
 
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 BATCH = 256
@@ -15,10 +19,12 @@ BATCH = 256
 KINDS = {
     "rows": ("none", "processes"),
     "stream": ("none",),
+    "table": ("none",),
     "collate": ("none",),
     "collate-arrays": ("none",),
 }
 COUNT = {True: 512, False: 20_480}
+TABLE_ROWS = {True: 512, False: 1_000_000}
 
 
 def lines(tiny: bool) -> list[str]:
@@ -60,6 +66,11 @@ def ours(case: str, workers: int, tiny: bool) -> Callable[[], object]:
     import fl_data as data
     import fl_tensor as ft
 
+    if case == "table":
+        with tempfile.TemporaryDirectory() as folder:
+            table = data.Table.read(_parquet(folder, tiny))
+        batches = data.Batch(data.Shuffle(table), BATCH)
+        return lambda: sum(len(batch["label"]) for batch in batches)
     rows = OurRows(tiny)
     if case == "collate":
         samples: Any = [(ft.asarray(x), y) for x, y in (rows[i] for i in range(BATCH))]
@@ -83,10 +94,19 @@ def torch(case: str, workers: int, tiny: bool) -> Callable[[], object]:
     """The same in PyTorch."""
     import numpy as np
     import torch
-    from torch.utils.data import DataLoader, default_collate
+    from torch.utils.data import DataLoader, TensorDataset, default_collate
 
-    rows = TorchRows(tiny)
     torch.set_num_threads(1)
+    if case == "table":
+        from pyarrow import parquet
+
+        with tempfile.TemporaryDirectory() as folder:
+            frame = parquet.read_table(_parquet(folder, tiny))
+        x = torch.tensor(np.stack([column.to_numpy() for column in frame.columns[:-1]], 1))
+        tensors = TensorDataset(x, torch.tensor(frame["label"].to_numpy()))
+        table = DataLoader(tensors, BATCH, shuffle=True)
+        return lambda: _count(table)
+    rows = TorchRows(tiny)
     if case == "collate":
         samples: Any = [rows[i] for i in range(BATCH)]
         return lambda: default_collate(samples)
@@ -107,6 +127,18 @@ def torch(case: str, workers: int, tiny: bool) -> Callable[[], object]:
     return lambda: _count(loader)
 
 
+def _parquet(folder: str, tiny: bool) -> Path:
+    import numpy as np
+    import pyarrow
+    from pyarrow import parquet
+
+    rng, count = np.random.default_rng(0), TABLE_ROWS[tiny]
+    columns = {f"x{i}": rng.standard_normal(count, np.float32) for i in range(10)}
+    path = Path(folder) / "rows.parquet"
+    parquet.write_table(pyarrow.table({**columns, "label": rng.integers(0, 10, count)}), path)
+    return path
+
+
 class TorchRows:
     """As a data set, with what PyTorch asks for."""
 
@@ -125,4 +157,6 @@ class TorchRows:
 
 def samples(case: str, tiny: bool) -> int:
     """How many samples a call is."""
+    if case == "table":
+        return TABLE_ROWS[tiny]
     return BATCH if case.startswith("collate") else COUNT[tiny]
