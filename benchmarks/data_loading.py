@@ -1,12 +1,14 @@
 """Samples per second of fl-data beside ``torch.utils.data.DataLoader``: the same files, the same
 decoders (Pillow, soundfile), batches of 32, as many workers.
 
-Claim: at least as many as PyTorch at every row. Images are JPEG files of 500 x 375: decoded, a
+Claim: at least as many as PyTorch at every row; building a batch of 256 small tensors takes at most
+3 times as long. Images are JPEG files of 500 x 375: decoded, a
 random window of 224 x 224, half of them mirrored, normalised per channel. Audio is 2 s of 16 kHz as
 WAV (16 bit) and as FLAC. PyTorch's pipeline crops and mirrors the Pillow picture, as torchvision
 does, and normalises in place, which torchvision does not. Its two workers are processes, kept
 between the epochs as ours are; ours are two threads or two processes. Each library runs in a
-process of its own, and the two take turns: a turn is one epoch.
+process of its own, and the two take turns: a turn is one epoch. Small samples (rows, streams, the
+building of batches) are described in ``_small_samples.py``.
 
     python benchmarks/data_loading.py [--rounds 9] [--only jpeg] [--json FILE]
 """
@@ -23,20 +25,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import _small_samples as small
 from _measure import OneAtATime, Worker, environment, parsed, parser_of, report, serve, take_turns
 
-KINDS = ("jpeg", "wav", "flac")
+FILES = ("jpeg", "wav", "flac")
+KINDS = (*FILES, *small.KINDS)
 #: Of ours, and as many of PyTorch's.
 WORKERS = {"none": 0, "threads": 2, "processes": 2}
 BATCH = 32
 MEAN, DEVIATION = (123.7, 116.3, 103.5), (58.4, 57.1, 57.4)
-FOLDER = "DATA_LOADING_FOLDER"
+FOLDER, TINY = "DATA_LOADING_FOLDER", "DATA_LOADING_TINY"
 
 
 def write_files(folder: Path, tiny: bool) -> None:
     """The files of all kinds, each a folder, in two classes. The same in every run."""
     rng = random.Random(0)
-    for kind in KINDS:
+    for kind in FILES:
         for number in range(8 if tiny else 256 if kind == "jpeg" else 512):
             path = folder / kind / f"{number % 2}_{number}.{kind}"
             if kind == "jpeg":  # classes are folders of images, and beginnings of names of audio
@@ -72,7 +76,9 @@ def _write_audio(path: Path, rng: random.Random, tiny: bool) -> None:
 def _ours(case: str) -> Callable[[], object]:
     import fl_data as data
 
-    kind, workers = case.split("-")
+    kind, _, workers = case.rpartition("-")
+    if kind in small.KINDS:
+        return small.ours(kind, WORKERS[workers], TINY in os.environ)
     folder = Path(os.environ[FOLDER]) / kind
     if kind == "jpeg":
         import fl_vision as vision
@@ -100,7 +106,9 @@ def _torch(case: str) -> Callable[[], object]:
     from PIL import Image
     from torch.utils.data import DataLoader, Dataset
 
-    kind, workers = case.split("-")
+    kind, _, workers = case.rpartition("-")
+    if kind in small.KINDS:
+        return small.torch(kind, WORKERS[workers], TINY in os.environ)
     mean, deviation = (torch.tensor(values).reshape(3, 1, 1) for values in (MEAN, DEVIATION))
 
     class Files(Dataset):  # type: ignore[misc]
@@ -154,7 +162,7 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), given.tiny)
-        for case in [f"{kind}-{workers}" for kind in given.only for workers in WORKERS]:
+        for case in [f"{k}-{w}" for k in given.only for w in small.KINDS.get(k, WORKERS)]:
             rows.append(_row(case, libraries, given, folder))
     import fl_tensor as ft
 
@@ -164,8 +172,13 @@ def main() -> None:
 
 
 def _row(case: str, libraries: list[str], given: Any, folder: str) -> dict[str, Any]:
-    count = len(list(Path(folder, case.split("-")[0]).rglob("*.*")))
-    workers = {name: Worker(name, tiny=given.tiny, **{FOLDER: folder}) for name in libraries}
+    kind = case.rpartition("-")[0]
+    if kind in small.KINDS:
+        count = small.samples(kind, given.tiny)
+    else:
+        count = len(list(Path(folder, kind).rglob("*.*")))
+    settings = {FOLDER: folder} | ({TINY: "1"} if given.tiny else {})
+    workers = {name: Worker(name, tiny=given.tiny, **settings) for name in libraries}
     try:
         times = take_turns(workers, case, given.rounds, given.moment)
     finally:

@@ -48,6 +48,7 @@ from fl_data.streams.shards import IterableStream as IterableStream
 from fl_data.streams.shards import ShardStream as ShardStream
 from fl_data.streams.stream import Stream as Stream
 from fl_data.streams.stream import StreamIterator as StreamIterator
+from fl_data.tables.table import Table as Table
 from fl_data.transforms.cache import CachedTransform as CachedTransform
 from fl_data.transforms.fingerprint import fingerprint as fingerprint
 from fl_data.transforms.transform import RandomTransform as RandomTransform
@@ -60,6 +61,8 @@ from fl_data.views.select import Span as Span
 from fl_data.views.select import Subset as Subset
 from fl_data.views.select import share as share
 from fl_data.views.shuffle import Shuffle as Shuffle
+from fl_data.views.splits import k_fold as k_fold
+from fl_data.views.splits import random_split as random_split
 from fl_data.views.weighted import Weighted as Weighted
 
 if not TYPE_CHECKING:  # a type checker reports the name by itself

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
 from fl_data.batches.collate import collate, empty_batch
-from fl_data.errors import SampleTypeError
+from fl_data.errors import SampleTypeError, add_note
 from fl_data.sample_table import FIRST, sample_table
-from fl_data.samples import Sample, as_sample, check_count, check_index
+from fl_data.samples import Sample, as_sample, check_count, check_index, check_indices
 from fl_tensor.annotations import Checked
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ class Dataset(Checked, ABC):
     def __getitems__(self, indices: Sequence[int]) -> Sample:
         """The samples of `indices`, stacked along a new first axis: one batch.
 
-        An empty list gives fields of length 0, shaped after sample 0.
+        An empty list gives fields of length 0, shaped after sample 0. `Subset`, `Span`, `Shuffle`
+        and its kind, `Concat`, `Merge` and `Prefetch` hand their indices on, and `Batch` asks so.
         """
         if len(indices) == 0:
             return empty_batch(collate([self[0]]))
-        return collate([self[index] for index in indices])
+        return collate(samples_of(self, indices))
 
     #: The epoch of the pass that began last (`fl_data.iterate`).
     _passed: int | None = None
@@ -98,6 +99,19 @@ class Dataset(Checked, ABC):
         return sample_table(type(self).__name__, len(self), samples)
 
 
+def samples_of(ds: Dataset, indices: Iterable[int]) -> list[Sample]:
+    """`[ds[index] for index in indices]`. An error gets a note that says which sample it was."""
+    samples: list[Sample] = []
+    index: int | None = None
+    try:
+        for index in indices:
+            samples.append(ds[index])
+    except Exception as error:
+        add_note(error, f"sample {index} of {type(ds).__name__}")
+        raise
+    return samples
+
+
 class EpochDataset(Dataset):
     """A dataset whose own samples depend on the epoch, which it remembers: 0 at first."""
 
@@ -127,6 +141,16 @@ class _SequenceDataset(Dataset):
     def __getitem__(self, index: int) -> Sample:
         name = type(self._samples).__name__
         return as_sample(self._samples[check_index(index, len(self), name)], name)
+
+    def __getitems__(self, indices: Sequence[int]) -> Sample:
+        """By the object's own `__getitems__`, if it has one: that gives a batch, or as in PyTorch a
+        list of samples."""
+        many = getattr(self._samples, "__getitems__", None)
+        if many is None or len(indices) == 0:
+            return super().__getitems__(indices)
+        name = type(self._samples).__name__
+        found = many(list(check_indices(indices, len(self), name)))
+        return collate(found) if isinstance(found, list) else as_sample(found, name)
 
     def __repr__(self) -> str:
         return f"{type(self._samples).__name__} of {len(self)} samples"

@@ -38,3 +38,8 @@ class FileFormatError(DataError):
 
 class BlobError(FileFormatError):
     """A blob that is damaged, cut off, no blob at all, or used against its mode."""
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """A line below the message of `error` in its traceback (Python 3.11 and later print it)."""
+    error.__notes__ = [*getattr(error, "__notes__", ()), note]

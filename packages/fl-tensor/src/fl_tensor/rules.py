@@ -101,15 +101,17 @@ def concatenate(xs: Sequence[Any], axis: Axis = 0) -> Spec:
     first = xs[0].shape
     if not first:
         fail("concatenate", xs=first, why="arrays without axes cannot be joined; use stack")
-    for i, x in enumerate(xs):
-        if len(x.shape) != len(first) or any(
-            m != n for j, (m, n) in enumerate(zip(first, x.shape, strict=True)) if j != axis
-        ):
-            raise ShapeError(
-                f"[concatenate] xs[0] {tuple(first)} and xs[{i}] {tuple(x.shape)}: "
-                f"shapes must be equal except along axis {axis}"
-            )
-    total = sum(x.shape[axis] for x in xs)
+    shapes = [x.shape for x in xs]
+    if shapes.count(first) != len(shapes):
+        for i, shape in enumerate(shapes):
+            if len(shape) != len(first) or any(
+                m != n for j, (m, n) in enumerate(zip(first, shape, strict=True)) if j != axis
+            ):
+                raise ShapeError(
+                    f"[concatenate] xs[0] {tuple(first)} and xs[{i}] {tuple(shape)}: "
+                    f"shapes must be equal except along axis {axis}"
+                )
+    total = sum([shape[axis] for shape in shapes])
     return Spec((*first[:axis], total, *first[axis + 1 :]), xs[0].dtype, xs[0].device)
 
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Literal, get_args
 
 from fl_data.batches.collate import Collate, empty_batch
-from fl_data.dataset import Dataset, EpochDataset, as_dataset
+from fl_data.dataset import Dataset, EpochDataset, as_dataset, samples_of
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.iterate import DataIterator, move_to_epoch
 from fl_data.prefetching.prefetch import Prefetch
@@ -48,7 +48,7 @@ class IndexBatches(Dataset):
         if not mine:
             row = whole[0] if whole else 0
             return empty_batch(as_sample(self._collate([self._ds[row]]), "collate"))
-        return as_sample(self._collate([self._ds[row] for row in mine]), "collate")
+        return as_sample(self._collate(samples_of(self._ds, mine)), "collate")
 
     def iterate(self, start: int = 0) -> DataIterator:
         """Around a `Prefetch`, the iterator of that `Prefetch` around these batches: its workers

@@ -15,8 +15,8 @@ from fl_data.errors import DataError
 from fl_data.per_epoch import PerEpoch
 from fl_data.samples import check_count, check_index
 from fl_data.seeds import Seed, agree
+from fl_data.views.permutation import permutation
 from fl_data.views.select import check_rank, share
-from fl_data.views.shuffle import fisher_yates
 
 
 class BucketBatch(EpochDataset, IndexBatches):
@@ -77,8 +77,8 @@ class BucketBatch(EpochDataset, IndexBatches):
         return whole[start:stop], whole
 
     def _drawn(self, generator: ft.Generator) -> list[array[int]]:
-        batches = self._batches(fisher_yates(len(self._bucket_of), generator))
-        return [batches[i] for i in fisher_yates(len(batches), generator)]
+        batches = self._batches(permutation(len(self._bucket_of), generator))
+        return [batches[i] for i in permutation(len(batches), generator)]
 
     def _in_order(self, generator: ft.Generator) -> list[array[int]]:
         return self._batches(range(len(self._bucket_of)))

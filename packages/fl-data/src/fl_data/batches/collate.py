@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,6 +14,8 @@ from fl_data.samples import Sample, as_sample, as_tensor
 from fl_memory.tags import BATCH, tagged
 from fl_tensor.annotations import checked, explained
 
+_NUMBERS = {bool, int, float}
+
 Collate: TypeAlias = Callable[[Sequence[Sample]], Sample]
 
 
@@ -20,8 +24,9 @@ def collate(samples: Sequence[Sample]) -> Sample:
     """Stack every field of `samples` along a new first axis: `n` times `(3, 8)` gives `(n, 3, 8)`.
 
     All samples have the same fields, and a field has one shape and one dtype in all of them;
-    Python numbers count as 0-d tensors, arrays of NumPy as tensors. Gives a tuple for tuples and a
-    dict for dicts.
+    Python numbers count as 0-d tensors, lists of numbers and arrays of NumPy as tensors. A field of
+    numbers, lists or arrays becomes a tensor in one pass, and none for each sample. Gives a tuple
+    for tuples and a dict for dicts.
     Raises `DataError` naming the field and the two samples that disagree.
     """
     return _by_field(samples, _stack)
@@ -59,6 +64,7 @@ class _PadAndStack:
         return batch + tuple(n for n in sizes if n is not None)
 
     def _field(self, field: int | str, values: list[Any]) -> Any:
+        values = [_tensor(field, value) for value in values]
         ranks = {value.ndim for value in values}
         if len(ranks) != 1:
             raise DataError(
@@ -112,6 +118,18 @@ def _by_field(samples: Sequence[Sample], stack: Callable[[int | str, list[Any]],
     """Apply `stack(field, values)` to each field; checks that all samples have the same fields."""
     if len(samples) == 0:
         raise DataError("[collate] no samples: a batch needs at least one")
+    first, kinds = samples[0], set(map(type, samples))
+    if kinds == {dict}:
+        if all(x.keys() == first.keys() for x in samples):  # type: ignore[union-attr]
+            rows: Sequence[Any] = samples
+            return {name: stack(name, [row[name] for row in rows]) for name in rows[0]}
+    elif kinds == {tuple} and len(set(map(len, samples))) == 1:
+        return tuple(stack(field, list(values)) for field, values in enumerate(zip(*samples)))
+    return _by_field(_alike(samples), stack)
+
+
+def _alike(samples: Sequence[Sample]) -> Sequence[Sample]:
+    # Tuples or dicts with the same fields, which may be of subclasses.
     first = as_sample(samples[0], "collate")
     for number, sample in enumerate(samples):
         as_sample(sample, "collate")
@@ -120,15 +138,8 @@ def _by_field(samples: Sequence[Sample], stack: Callable[[int | str, list[Any]],
                 f"[collate] sample 0 of the batch has the fields {_fields(first)} and sample "
                 f"{number} has {_fields(sample)}: all samples need the same fields"
             )
-    if isinstance(first, dict):
-        return {
-            name: stack(name, [_tensor(name, sample[name]) for sample in samples])  # type: ignore[call-overload]
-            for name in first
-        }
-    return tuple(
-        stack(field, [_tensor(field, sample[field]) for sample in samples])  # type: ignore[index]
-        for field in range(len(first))
-    )
+    plain = dict if isinstance(first, dict) else tuple
+    return [plain(sample) for sample in samples]
 
 
 def _fields(sample: Sample) -> list[Any]:
@@ -139,8 +150,9 @@ def _tensor(field: int | str, value: Any) -> Any:
     value = as_tensor(value, field, "collate")
     if isinstance(value, ft.Array):
         return value
-    if isinstance(value, bool | int | float):
-        return ft.asarray(value)
+    if isinstance(value, bool | int | float | list | array):
+        with suppress(ft.FlError):
+            return ft.asarray(value)
     raise SampleTypeError(
         f"[collate] field {field!r} holds a {type(value).__name__}: fields are tensors, arrays or "
         "numbers; convert it with ft.asarray, or pass your own collate function"
@@ -148,19 +160,31 @@ def _tensor(field: int | str, value: Any) -> Any:
 
 
 def _stack(field: int | str, values: list[Any]) -> Any:
-    first = values[0]
-    for number, value in enumerate(values):
-        if value.shape != first.shape or value.dtype != first.dtype:
-            raise DataError(
-                f"[collate] field {field!r}: sample 0 of the batch is {first.shape} {first.dtype} "
-                f"and sample {number} is {value.shape} {value.dtype}: make them equal with "
-                "Transform, or use Batch(..., collate=pad_collate())"
-            )
+    kinds = set(map(type, values))
     with tagged(BATCH):
+        if len(kinds) == 1 and (kinds <= _NUMBERS or _same_dtype(values)):
+            with suppress(ft.FlError):  # it does not tell the field and the sample
+                is_array = isinstance(values[0], ft.Array)
+                return ft.stack(values) if is_array else ft.asarray(values)
+        values = [_tensor(field, value) for value in values]
+        first = values[0]
+        for number, value in enumerate(values):
+            if value.shape != first.shape or value.dtype != first.dtype:
+                raise DataError(
+                    f"[collate] field {field!r}: sample 0 of the batch is {first.shape} "
+                    f"{first.dtype} and sample {number} is {value.shape} {value.dtype}: make them "
+                    "equal with Transform, or use Batch(..., collate=pad_collate())"
+                )
         return ft.stack(values, axis=0)
 
 
+def _same_dtype(values: list[Any]) -> bool:
+    # Of arrays; what is no array states none.
+    return len({getattr(value, "dtype", None) for value in values}) == 1
+
+
 def _first_extents(field: int | str, values: list[Any]) -> Any:
-    if values[0].ndim == 0:
+    tensors = [_tensor(field, value) for value in values]
+    if tensors[0].ndim == 0:
         return None
-    return ft.asarray([value.shape[0] for value in values], dtype=ft.int64)
+    return ft.asarray([x.shape[0] for x in tensors], dtype=ft.int64)

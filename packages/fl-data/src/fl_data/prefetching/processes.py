@@ -115,7 +115,7 @@ class ProcessPipeline:
         self._taken = index + 1
         try:
             if isinstance(answer, SampleFailed):
-                return None, _error(answer)
+                return None, error_of(answer)
             return self._open(worker, answer), None
         finally:
             self._request()
@@ -160,7 +160,7 @@ class ProcessPipeline:
                 raise IterationError(
                     f"[prefetch] a worker process could not read the dataset: {answer.kind}: "
                     f"{answer.message} (the traceback above is the worker's){_way_out(answer)}"
-                ) from _error(answer)
+                ) from error_of(answer)
             return
         assert not isinstance(answer, DatasetReady)
         request = worker.requests.popleft()
@@ -234,7 +234,7 @@ def _way_out(answer: SampleFailed) -> str:
     )
 
 
-def _error(answer: SampleFailed) -> BaseException:
+def error_of(answer: SampleFailed) -> BaseException:
     """The worker's error, with the worker's traceback as its cause."""
     remote = RemoteTraceback(answer.traceback)
     if answer.error is None:

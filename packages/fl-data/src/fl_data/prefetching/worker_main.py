@@ -6,6 +6,7 @@ import mmap
 import os
 import pickle
 import signal
+import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -89,7 +90,7 @@ class _Worker:
             dataset = unpack(begin.dataset, memoryview(memory), borrow=True)
             answer: DatasetReady | SampleFailed = DatasetReady()
         except BaseException as error:
-            answer = _failed(error)
+            answer = failed(error)
         self._connection.send(answer)
         while isinstance(message := self._connection.recv(), MakeSample):
             if isinstance(answer, DatasetReady):  # else the consumer gives up
@@ -104,7 +105,7 @@ class _Worker:
             if slot is not None:
                 write(parcel, elements, memoryview(self._slots[slot]))
         except BaseException as error:  # handed to the consumer, whatever it is
-            self._connection.send(_failed(error))
+            self._connection.send(failed(error))
             return
         self._connection.send(SampleReady(parcel, slot, descriptor is not None))
         if descriptor is not None:
@@ -126,11 +127,14 @@ class _Worker:
         return self._count, descriptor
 
 
-def _failed(error: BaseException) -> SampleFailed:
+def failed(error: BaseException) -> SampleFailed:
+    """What is sent of an error."""
     pickled = None
     # Not every exception can be made again from its arguments: try it here, where failing is easy.
     with suppress(Exception):
         pickled = pickle.dumps(error)
         pickle.loads(pickled)
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    if sys.version_info < (3, 11):  # later ones write them
+        text += "".join(f"{note}\n" for note in getattr(error, "__notes__", ()))
     return SampleFailed(type(error).__name__, str(error), pickled, text)

@@ -17,8 +17,8 @@ from fl_data.errors import SampleTypeError
 from fl_data.samples import Sample, as_sample, check_count
 from fl_data.seeds import Seed, agree, mix
 from fl_data.streams.stream import Stream, StreamPosition, position_of
+from fl_data.views.permutation import permutation
 from fl_data.views.select import check_rank
-from fl_data.views.shuffle import fisher_yates
 
 _Read: TypeAlias = Generator[tuple[Sample, StreamPosition], None, None]
 
@@ -152,7 +152,7 @@ class ShuffleBlocks(_Operator):
             following: list[tuple[Sample, StreamPosition]] = []
             next_start = block[-1][1]
             generator = ft.Generator(mix(self._seed.value, self._epoch, number))
-            for turn, row in enumerate(fisher_yates(len(block), generator), 1):
+            for turn, row in enumerate(permutation(len(block), generator), 1):
                 following.extend(islice(samples, 1))
                 if turn > done:
                     yield block[row][0], [number, start, turn]
@@ -160,9 +160,10 @@ class ShuffleBlocks(_Operator):
 
 
 class PrefetchStream(Stream):
-    def __init__(self, source: Stream, depth: int) -> None:
+    def __init__(self, source: Stream, depth: int, process: bool) -> None:
         self._source = source
         self._epoch = source.epoch
+        self._process = process
         self._depth = check_count(depth, "depth", "prefetch", least=1)
 
     @property
@@ -170,6 +171,13 @@ class PrefetchStream(Stream):
         return (self._source,)
 
     def read(self, place: StreamPosition = None) -> _Read:
+        if self._process:
+            from fl_data.prefetching.stream_process import read_in_process
+
+            return read_in_process(self._source, place, self._depth)
+        return self._in_thread(place)
+
+    def _in_thread(self, place: StreamPosition) -> _Read:
         made: queue.Queue[Any] = queue.Queue(self._depth)
         stopped = threading.Event()
         worker = threading.Thread(

@@ -13,8 +13,8 @@ from fl_data.errors import DataError, SampleTypeError
 from fl_data.samples import Sample, as_sample
 from fl_data.seeds import Seed, agree, mix
 from fl_data.streams.stream import Stream, StreamPosition, position_of
+from fl_data.views.permutation import permutation
 from fl_data.views.select import check_rank
-from fl_data.views.shuffle import fisher_yates
 
 
 class ShardStream(Stream):
@@ -72,7 +72,7 @@ class ShardStream(Stream):
         numbers: Sequence[int] = range(len(self._shards))
         if self._shuffle:
             generator = ft.Generator(mix(self._seed.value, self._epoch))
-            numbers = fisher_yates(len(self._shards), generator)
+            numbers = permutation(len(self._shards), generator)
         return [self._shards[i] for i in numbers[self._rank :: self._world_size]]
 
     def _from(self, opened: Iterable[Any], seen: int) -> Iterable[Any]:

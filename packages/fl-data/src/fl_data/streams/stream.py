@@ -99,9 +99,16 @@ class Stream(Checked, ABC):
         """The first `count` samples of each pass."""
         return _operators().Take(self, count)
 
-    def prefetch(self, depth: int) -> Stream:
-        """The same samples, up to `depth` of them made ahead of time, in a thread. Outermost."""
-        return _operators().PrefetchStream(self, depth)
+    def prefetch(self, depth: int, *, process: bool = False) -> Stream:
+        """The same samples, up to `depth` of them made ahead of time. Outermost.
+
+        They are made by a thread, which is right where the time goes into libraries; or with
+        `process` by a process, where it goes into Python. The process is sent the stream, which
+        must be picklable: shards and functions of modules, no lambda. It begins with each pass and
+        ends with it. Where one process is too slow, give each its share of the shards:
+        `ShardStream(..., rank=i, world_size=n)`.
+        """
+        return _operators().PrefetchStream(self, depth, process)
 
 
 def _operators() -> ModuleType:

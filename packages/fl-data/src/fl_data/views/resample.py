@@ -11,6 +11,7 @@ from fl_data.errors import DataError, SampleTypeError
 from fl_data.per_epoch import PerEpoch
 from fl_data.samples import Sample, check_count, check_index, check_indices
 from fl_data.seeds import Seed
+from fl_data.views.permutation import FeistelPermutation
 
 
 class Resample(EpochDataset):
@@ -70,13 +71,17 @@ class Resample(EpochDataset):
     def __getitems__(self, indices: Sequence[int]) -> Sample:
         order = self.order
         rows = check_indices(indices, len(self), type(self).__name__)
+        if isinstance(order, FeistelPermutation):
+            return self._ds.__getitems__(order.take(rows))
         return self._ds.__getitems__([order[row] for row in rows])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._ds!r}, seed={self._seed})"
 
-    def _checked(self, generator: ft.Generator) -> array[int]:
+    def _checked(self, generator: ft.Generator) -> Sequence[int]:
         drawn = self._draw(generator)
+        if isinstance(drawn, FeistelPermutation):
+            return drawn
         numbers = drawn.tolist() if isinstance(drawn, ft.Array) else drawn
         name = type(self).__name__
         order = array("q", check_indices(numbers, len(self._ds), name))

@@ -93,10 +93,13 @@ def tile(ops: Ops, x: A, repeats: Shape) -> Any:
 
 def stack(ops: Ops, xs: Sequence[P], axis: NewAxis = 0) -> Any:
     """Arrays of one shape joined along a new axis."""
-    if bad := [i for i, x in enumerate(xs) if x.shape != xs[0].shape]:
-        raise ShapeError(
-            f"[stack] xs[0] {xs[0].shape} and xs[{bad[0]}] {xs[bad[0]].shape}: shapes differ"
-        )
+    shapes = [x.shape for x in xs]
+    first = shapes[0]
+    if shapes.count(first) != len(shapes):
+        i = next(i for i, shape in enumerate(shapes) if shape != first)
+        raise ShapeError(f"[stack] xs[0] {first} and xs[{i}] {shapes[i]}: shapes differ")
+    if axis == 0 and first:  # one reshape, however many arrays there are
+        return ops.reshape(ops.concatenate(xs, 0), (len(shapes), *first))
     return ops.concatenate([ops.expand_dims(x, axis) for x in xs], axis)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,23 @@ def as_numpy(obj: Any) -> tuple[np.ndarray[Any, Any], DType]:
             f"numbers; convert it first, as by x.astype('float32')"
         )
     return array, FROM_NUMPY[array.dtype]
+
+
+def joined(objects: Sequence[Any]) -> tuple[np.ndarray[Any, Any], DType] | None:
+    """NumPy's arrays of one shape and dtype, or its scalars of one dtype, along a new first axis;
+    None for anything else."""
+    kinds = set(map(type, objects))
+    if len(kinds) > 1:
+        return None
+    (kind,) = kinds
+    if kind is np.ndarray:
+        first = objects[0]
+        if any(x.dtype != first.dtype or x.shape != first.shape for x in objects):
+            return None
+    elif not issubclass(kind, np.generic):
+        return None
+    array = np.array(objects)
+    return (array, FROM_NUMPY[array.dtype]) if array.dtype in FROM_NUMPY else None
 
 
 def to_bytes(array: np.ndarray[Any, Any]) -> memoryview:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import shape_of
 from fl_tensor.arrays.array import Array
-from fl_tensor.arrays.elements import pack, swapped
+from fl_tensor.arrays.elements import pack
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.arrays.tensor import frombytes as frombytes
 from fl_tensor.device import Device
@@ -20,9 +20,9 @@ from fl_tensor.dispatch.frontend import supported
 from fl_tensor.dispatch.registry import place_for as place_for
 from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
-from fl_tensor.errors import ArgumentError, BackendError, DTypeError, FlError
+from fl_tensor.errors import ArgumentError, DTypeError, FlError
 from fl_tensor.foreign_names.keywords import refuse
-from fl_tensor.functions import coercion
+from fl_tensor.functions import coercion, foreign_memory
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
@@ -66,7 +66,7 @@ def asarray(
         if copy is not False:
             x = _import(obj, wanted, place, backend)
             return x if wanted is None else frontend.cast(x, wanted)
-        x = _borrow(obj, backend)
+        x = foreign_memory.borrow(obj, backend)
     if copy is False and (place != x.device or wanted not in (None, x.dtype)):
         raise ArgumentError(
             f"[asarray] {x.dtype} on {x.device} becomes {wanted or x.dtype} on {place} only by a "
@@ -77,25 +77,6 @@ def asarray(
     return x if place == x.device else x.to(place)
 
 
-def _borrow(obj: Any, backend: TensorBackend) -> Tensor:
-    view = coercion.buffer_of(obj)
-    if view is not None and coercion.format_of(view)[1]:
-        raise ArgumentError("[asarray] the buffer's byte order is foreign: it is read by a copy")
-    source, made = obj, None
-    if view is not None:
-        from fl_tensor.exchange import arrays, dlpack
-
-        array = arrays.from_buffer(view)
-        source = None if array is None else dlpack.Lent(array)
-    if hasattr(source, "__dlpack__"):
-        made = backend.from_dlpack(source, backend.devices()[0])
-    if made is None:
-        raise ArgumentError(
-            f"[asarray] backend {backend.name!r} reads a {type(obj).__name__} only by a copy"
-        )
-    return Tensor(made, backend)
-
-
 def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBackend) -> Tensor:
     if isinstance(obj, arguments.SCALARS):
         dtype = wanted or dtypes.of_number(type(obj))
@@ -103,14 +84,25 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
     if not isinstance(obj, (list, tuple, range)):
         view = coercion.buffer_of(obj)
         if view is not None:
-            return _from_buffer(view, place, backend)
+            return foreign_memory.from_buffer(view, place, backend)
         if hasattr(obj, "__dlpack__"):
-            return _from_producer(obj, place, backend)
+            return foreign_memory.from_producer(obj, place, backend)
         if coercion.is_shown(obj):
-            return _from_array(obj, place, backend)
+            return foreign_memory.from_array(obj, place, backend)
         if not isinstance(obj, Sequence) or isinstance(obj, str):
             raise coercion.unreadable(obj)
-    if not coercion.NUMBERS.issuperset(map(type, obj)) and _holds_arrays(obj):
+    kinds = set(map(type, obj))
+    if wanted is None and (kinds == {float} or kinds == {int}):  # the short way of most lists
+        dtype = supported("asarray", dtypes.of_number(*kinds), backend)
+        made = ops_for(backend).from_host(memoryview(pack(obj, dtype)), (len(obj),), dtype, place)
+        return Tensor(frontend.answer("from_host", backend, made), backend)
+    if coercion.NUMBERS.issuperset(kinds):
+        return _from_lists(obj, wanted, place, backend)
+    if type(obj[0]).__module__ == "numpy":
+        found = foreign_memory.from_numpy(obj, wanted is None, place, backend)
+        if found is not None:
+            return found
+    if _holds_arrays(obj):
         coercion.require_shallow(obj)
         return functions.stack([asarray(o, None, place, backend) for o in obj])
     return _from_lists(obj, wanted, place, backend)
@@ -125,39 +117,6 @@ def _holds_arrays(obj: Sequence[Any]) -> bool:
         return False
     readable = hasattr(first, "__dlpack__") or coercion.is_shown(first)
     return readable or coercion.buffer_of(first) is not None
-
-
-def _from_producer(obj: Any, place: Device, backend: TensorBackend) -> Tensor:
-    try:
-        return _read(obj, place, backend)
-    except BackendError as error:
-        if obj.__dlpack_device__()[0] != 1:  # not the host's memory
-            raise
-        raise DTypeError(f"[asarray] cannot read a {type(obj).__name__}: {error}") from error
-
-
-def _read(producer: Any, place: Device, backend: TensorBackend) -> Tensor:
-    """A copy of what a producer of DLPack has in host memory."""
-    from fl_tensor.exchange import arrays, dlpack
-    from fl_tensor.exchange.dtypes import FROM_NUMPY
-
-    dlpack.check_producer(producer)
-    array = dlpack.from_dlpack(producer)
-    dtype = FROM_NUMPY[array.dtype]
-    return frombytes(arrays.to_bytes(array), array.shape, dtype, place, backend)
-
-
-def _from_array(obj: Any, place: Device, backend: TensorBackend) -> Tensor:
-    from fl_tensor.exchange import arrays
-
-    array, dtype = arrays.as_numpy(obj)
-    return frombytes(arrays.to_bytes(array), array.shape, dtype, place, backend)
-
-
-def _from_buffer(view: memoryview, place: Device, backend: TensorBackend) -> Tensor:
-    dtype, foreign = coercion.format_of(view)
-    data = swapped(view.tobytes(), dtype) if foreign else view.tobytes()
-    return frombytes(data, tuple(view.shape or ()), dtype, place, backend)
 
 
 def _from_lists(
@@ -191,7 +150,7 @@ def from_dlpack(
         return Tensor(adapter, backend)
     if copy is False:
         raise ArgumentError(f"[from_dlpack] backend {backend.name!r} reads this memory by a copy")
-    return _read(obj, place, backend)
+    return foreign_memory.copy_of(obj, place, backend)
 
 
 def full(

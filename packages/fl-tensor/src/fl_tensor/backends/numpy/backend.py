@@ -95,8 +95,11 @@ class NumpyBackend(ShapeOps, Ordering, Contractions, Linalg, Fft, Extremes, Tens
         device: Device,
         blocking: bool = True,
     ) -> Value:
-        source = np.frombuffer(data, TO_NUMPY[dtype]).reshape(shape)
-        out = memory.cast(source, source.dtype)
+        source = np.frombuffer(data, TO_NUMPY[dtype])
+        if source.nbytes < selection.always_small:
+            out = source.copy().reshape(shape)
+        else:
+            out = memory.cast(source.reshape(shape), source.dtype)
         return NumpyAdapter(out, dtype) if shape else single(out, dtype)
 
     def to_host(self, x: Value, blocking: bool = True) -> memoryview:

@@ -1,0 +1,1 @@
+"""Tables: columns of CSV, Parquet and Arrow files."""
