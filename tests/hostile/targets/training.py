@@ -6,6 +6,7 @@ from typing import Any
 
 import fl_dist as dist
 import fl_nn as nn
+import fl_tensor as ft
 from cases import Target
 from targets.making import Ready, ints, target, x
 
@@ -149,6 +150,27 @@ TARGETS: list[Target] = [
         {"0": x, "1": lambda: ints(2)},
         _0="required_array",
         call=lambda a, b: nn.FrameErrorMeter().add(a, b),
+    ),
+    *(
+        target(f"nn.{name}", {"classes": 4}, classes="positive", threshold="number")
+        for name in ("ConfusionMeter", "PrecisionMeter", "RecallMeter", "F1Meter")
+    ),
+    target("nn.CalibrationMeter", {}, bins="positive"),
+    *(
+        target(
+            f"nn.{name} added",
+            {"0": lambda: ft.softmax(x(), 1), "1": lambda: ints(2)},
+            _0="required_array",
+            _1="required_array",
+            call=lambda a, b, made=made: made().add(a, b),
+        )
+        for name, made in (
+            ("AccuracyMeter", nn.AccuracyMeter),
+            ("ConfusionMeter", lambda: nn.ConfusionMeter(3)),
+            ("AUCMeter", nn.AUCMeter),
+            ("AveragePrecisionMeter", nn.AveragePrecisionMeter),
+            ("CalibrationMeter", nn.CalibrationMeter),
+        )
     ),
     target(
         "nn.AverageValueMeter added",
