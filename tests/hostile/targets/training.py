@@ -56,10 +56,13 @@ KINDS_OF_SCHEDULES = {
 }
 
 
+BATCHES = [(x(), x(2, 4))]
+
+
 def fitted(**options: Any) -> Any:
     m = model()
     trainer = nn.Trainer(m, nn.SGD(m.parameters(), lr=0.1), nn.mse, progress=False)
-    return trainer.fit([(x(), x(2, 4))], **options)
+    return trainer.fit(BATCHES, **options)
 
 
 TARGETS: list[Target] = [
@@ -207,6 +210,18 @@ TARGETS: list[Target] = [
         communicator="module",
         parameters="iterable",
     ),
+    target(
+        "nn.find_lr",
+        {"trainer": lambda: _trainer(model(), None, loss=nn.mse), "batches": lambda: BATCHES},
+        trainer="module",
+        batches="iterable",
+        lowest="rate",
+        highest="rate",
+        steps="positive",
+        smooth="rate",
+        diverge="rate",
+        call=nn.find_lr,
+    ),
     target("nn.Trainer fits", {"epochs": 1}, epochs="positive", call=fitted),
 ]
 
@@ -230,6 +245,7 @@ UNTRIED: dict[str, str] = {
     "nn.Meter": "a base class without arguments",
     "nn.Optimizer": "a base class: its optimizers are tried",
     "nn.KVCache": "takes no arguments",
+    "nn.LRSweep": "a record that find_lr makes",
     "nn.StopSignals": "takes no arguments",
     "nn.stop_signals": "takes no arguments",
     "nn.TimeMeter": "takes a flag and a clock",

@@ -18,6 +18,7 @@ from fl_nn.containers import Sequential as Sequential
 from fl_nn.data_parallel import GradientAverage as GradientAverage
 from fl_nn.errors import ArchError as ArchError
 from fl_nn.errors import CheckpointError as CheckpointError
+from fl_nn.errors import DivergenceError as DivergenceError
 from fl_nn.errors import FlError as FlError
 from fl_nn.errors import ModuleError as ModuleError
 from fl_nn.errors import ParameterError as ParameterError
@@ -187,10 +188,12 @@ from fl_nn.training import EarlyStop as EarlyStop
 from fl_nn.training import Interrupted as Interrupted
 from fl_nn.training import JsonLog as JsonLog
 from fl_nn.training import KeepBest as KeepBest
+from fl_nn.training import LRSweep as LRSweep
 from fl_nn.training import Progress as Progress
 from fl_nn.training import StopSignals as StopSignals
 from fl_nn.training import TensorBoard as TensorBoard
 from fl_nn.training import Trainer as Trainer
+from fl_nn.training import find_lr as find_lr
 from fl_nn.training import stop_signals as stop_signals
 from fl_nn.weights import load_weights as load_weights
 from fl_nn.weights import save_weights as save_weights
