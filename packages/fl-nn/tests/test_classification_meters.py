@@ -58,6 +58,20 @@ def test_classes_on_another_axis_and_targets_that_do_not_count():
     assert meter.value == [[0, 1], [1, 1]]
 
 
+def test_every_place_of_an_image_counts():
+    scores = ft.randn((2, 3, 4, 5), ft.Generator(0))
+    meter = nn.ConfusionMeter(3)
+    meter.add(scores, ft.argmax(scores, 1))
+    assert meter.result() == 100.0 and sum(map(sum, meter.value)) == 40
+
+
+def test_infinite_scores_are_ranked_and_merged():
+    meter = filled(nn.AUCMeter(), [math.inf, -math.inf, 0.3, 0.4], [1, 0, 1, 0])
+    twin = meter.fresh()
+    twin.merge(meter.state())
+    assert twin.value == meter.value == 0.75
+
+
 def test_confusion_counts_rows_of_truth_and_columns_of_predictions():
     meter = filled(nn.ConfusionMeter(3))
     assert meter.value == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
@@ -104,6 +118,9 @@ def test_area_under_the_curve_counts_pairs_in_order_and_ties_as_half():
 def test_average_precision_is_the_mean_precision_at_each_positive():
     meter = filled(nn.AveragePrecisionMeter(), [0.9, 0.8, 0.7, 0.6], [1, 0, 1, 0])
     assert meter.value == pytest.approx((1 / 1 + 2 / 3) / 2)
+    # Equal scores are among each other's "no smaller": 2 of 3 from 0.8 on.
+    tied = filled(nn.AveragePrecisionMeter(), [0.9, 0.8, 0.8, 0.6], [1, 1, 0, 0])
+    assert tied.value == pytest.approx((1 / 1 + 2 / 3) / 2)
 
 
 def test_two_classes_are_ranked_by_the_probability_of_class_1():
