@@ -62,7 +62,8 @@ def interop(session: nox.Session) -> None:
 
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
 def interoperability(session: nox.Session) -> None:
-    """Each row of docs/interoperability.md with real pandas, Matplotlib, scikit-learn, PyTorch."""
+    """Each row of docs/interoperability.md with real pandas, Matplotlib, scikit-learn, PyTorch; and
+    meters against scikit-learn (FL_ORACLE_COUNT, FL_ORACLE_SEED)."""
     ours = closure("fl-nn")
     install_editable(session, *ours, *test_requirements(*ours), *BESIDE_US, TORCH)
     session.run("pytest", "-q", "tests/interoperability", *session.posargs)

@@ -242,6 +242,52 @@ def test_bars_stand_in_groups():
             plot.bars(wrong)
 
 
+SWEEP = nn.LRSweep([0.01, 0.1, 1.0, 10.0], [3.0, 3.0, 2.0, 9.0], [3.0, 3.0, 2.5, 5.0], True)
+
+
+def test_a_sweep_of_learning_rates_shows_losses_their_mean_and_the_suggestion():
+    (axes,) = plot.lr_sweep(SWEEP, title="rates").axes
+    assert axes.get_xscale() == "log" and axes.get_xlabel() == "learning rate"
+    assert lines(axes) == {
+        "_": (SWEEP.rates, SWEEP.losses),
+        "mean loss": (SWEEP.rates, SWEEP.smoothed),
+        "suggested: 0.1": ([0.1, 0.1], [0, 1]),
+    }
+    assert legend(axes) == ["mean loss", "suggested: 0.1"]
+    (axes,) = plot.lr_sweep(SWEEP._replace(losses=[1.0] * 4)).axes
+    assert legend(axes) == ["mean loss"]
+    with pytest.raises(ft.ArgumentError, match="no steps"):
+        plot.lr_sweep(nn.LRSweep([], [], [], True))
+
+
+def calibrated():
+    meter = nn.CalibrationMeter(4)
+    meter.add(ft.asarray([0.1, 0.8, 0.9, 0.9]), ft.asarray([0, 1, 1, 0]))
+    return meter
+
+
+def test_reliability_shows_accuracy_and_samples_of_the_bins_that_have_some():
+    upper, lower = plot.reliability(calibrated()).axes
+    assert [bar.get_height() for bar in upper.patches] == [0.0, pytest.approx(2 / 3)]
+    assert [bar.get_height() for bar in lower.patches] == [0.25, 0.75]
+    means = lines(upper)["mean confidence"]
+    assert means == (pytest.approx([0.1, 2.6 / 3]), [0.0, pytest.approx(2 / 3)])
+    with pytest.raises(ft.ArgumentError, match="nothing was added"):
+        plot.reliability(nn.CalibrationMeter())
+
+
+def test_a_confusion_meter_is_drawn_as_its_counts():
+    meter = nn.ConfusionMeter(3)
+    meter.add(ft.asarray([0, 1, 1]), ft.asarray([0, 1, 0]))
+    axes = plot.confusion(meter, classes=["a", "b", "c"]).axes[0]
+    assert axes.images[0].get_array().tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 0]]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
+    with pytest.raises(ft.ArgumentError, match="2 classes for 3"):
+        plot.confusion(meter, classes=["a", "b"])
+    with pytest.raises(ft.ArgumentError, match="stands alone"):
+        plot.confusion(meter, ["a", "b", "c"])
+
+
 @pytest.mark.parametrize(
     ("suffix", "start"),
     [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml"), ("PNG", b"\x89PNG")],
@@ -274,6 +320,8 @@ def test_without_matplotlib_both_ways_to_install_it_are_named(monkeypatch):
         lambda: plot.confusion([0], [0]),
         lambda: plot.attention([[1.0]]),
         lambda: plot.bars({"a": {"b": 1.0}}),
+        lambda: plot.lr_sweep(SWEEP),
+        lambda: plot.reliability(calibrated()),
     ):
         with pytest.raises(ft.MissingError, match="needs matplotlib") as caught:
             call()

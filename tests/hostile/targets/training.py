@@ -6,6 +6,7 @@ from typing import Any
 
 import fl_dist as dist
 import fl_nn as nn
+import fl_tensor as ft
 from cases import Target
 from targets.making import Ready, ints, target, x
 
@@ -55,10 +56,13 @@ KINDS_OF_SCHEDULES = {
 }
 
 
+BATCHES = [(x(), x(2, 4))]
+
+
 def fitted(**options: Any) -> Any:
     m = model()
     trainer = nn.Trainer(m, nn.SGD(m.parameters(), lr=0.1), nn.mse, progress=False)
-    return trainer.fit([(x(), x(2, 4))], **options)
+    return trainer.fit(BATCHES, **options)
 
 
 TARGETS: list[Target] = [
@@ -150,6 +154,27 @@ TARGETS: list[Target] = [
         _0="required_array",
         call=lambda a, b: nn.FrameErrorMeter().add(a, b),
     ),
+    *(
+        target(f"nn.{name}", {"classes": 4}, classes="positive", threshold="number")
+        for name in ("ConfusionMeter", "PrecisionMeter", "RecallMeter", "F1Meter")
+    ),
+    target("nn.CalibrationMeter", {}, bins="positive"),
+    *(
+        target(
+            f"nn.{name} added",
+            {"0": lambda: ft.softmax(x(), 1), "1": lambda: ints(2)},
+            _0="required_array",
+            _1="required_array",
+            call=lambda a, b, made=made: made().add(a, b),
+        )
+        for name, made in (
+            ("AccuracyMeter", nn.AccuracyMeter),
+            ("ConfusionMeter", lambda: nn.ConfusionMeter(3)),
+            ("AUCMeter", nn.AUCMeter),
+            ("AveragePrecisionMeter", nn.AveragePrecisionMeter),
+            ("CalibrationMeter", nn.CalibrationMeter),
+        )
+    ),
     target(
         "nn.AverageValueMeter added",
         {"0": 1.0},
@@ -185,6 +210,18 @@ TARGETS: list[Target] = [
         communicator="module",
         parameters="iterable",
     ),
+    target(
+        "nn.find_lr",
+        {"trainer": lambda: _trainer(model(), None, loss=nn.mse), "batches": lambda: BATCHES},
+        trainer="module",
+        batches="iterable",
+        lowest="rate",
+        highest="rate",
+        steps="positive",
+        smooth="rate",
+        diverge="rate",
+        call=nn.find_lr,
+    ),
     target("nn.Trainer fits", {"epochs": 1}, epochs="positive", call=fitted),
 ]
 
@@ -208,6 +245,7 @@ UNTRIED: dict[str, str] = {
     "nn.Meter": "a base class without arguments",
     "nn.Optimizer": "a base class: its optimizers are tried",
     "nn.KVCache": "takes no arguments",
+    "nn.LRSweep": "a record that find_lr makes",
     "nn.StopSignals": "takes no arguments",
     "nn.stop_signals": "takes no arguments",
     "nn.TimeMeter": "takes a flag and a clock",

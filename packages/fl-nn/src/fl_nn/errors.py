@@ -51,6 +51,10 @@ class TrainingError(FlError, RuntimeError):
     """Training that cannot go on: a loss that is not finite, ranks that disagree."""
 
 
+class DivergenceError(TrainingError):
+    """A loss or gradients that are not finite."""
+
+
 class TrainingWarning(UserWarning):
     """A call of a Trainer that has nothing to do."""
 

@@ -1,4 +1,4 @@
-"""Error-rate and accuracy meters: FrameErrorMeter, TopKMeter."""
+"""Error-rate and accuracy meters: AccuracyMeter, FrameErrorMeter, TopKMeter."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.meters.meter import Meter
+from fl_nn.meters.reading import read_classes
 from fl_nn.values import tensor_of
 from fl_tensor.annotations import explained
 
@@ -29,6 +30,35 @@ class _FractionMeter(Meter):
     def merge(self, state: Mapping[str, Any]) -> None:
         self._hits += int(state["hits"])
         self._total += int(state["total"])
+
+
+class AccuracyMeter(_FractionMeter):
+    """The percentage of samples whose prediction is their class.
+
+    axis          the axis of classes in scores
+    threshold     above it one score means class 1: 0.0 of logits, 0.5 of probabilities
+    ignore_index  targets of this value do not count
+    """
+
+    def __init__(
+        self,
+        *,
+        axis: int = 1,
+        threshold: float | None = None,
+        ignore_index: int | None = None,
+    ) -> None:
+        self.axis, self.threshold, self.ignore_index = axis, threshold, ignore_index
+        super().__init__()
+
+    @explained
+    def add(self, outputs: ft.Array, targets: ft.Array) -> None:
+        """`outputs` are classes in the shape of `targets`, scores with an axis of classes more, or
+        one score each. Raises ShapeError for other shapes."""
+        predicted, truth = read_classes(
+            "AccuracyMeter", outputs, targets, self.axis, self.threshold, self.ignore_index
+        )
+        self._hits += int(ft.sum(ft.equal(predicted, truth)).item())
+        self._total += truth.size
 
 
 class FrameErrorMeter(_FractionMeter):

@@ -14,5 +14,7 @@ from fl_nn.plot.bars import bars
 from fl_nn.plot.confusion import confusion
 from fl_nn.plot.curves import curves
 from fl_nn.plot.images import images
+from fl_nn.plot.lr_sweep import lr_sweep
+from fl_nn.plot.reliability import reliability
 
-__all__ = ["attention", "bars", "confusion", "curves", "images"]
+__all__ = ["attention", "bars", "confusion", "curves", "images", "lr_sweep", "reliability"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import fl_tensor as ft
 from fl_nn.plot import figures
+from fl_nn.smoothing import smoothed
 from fl_nn.training.log import JsonLog
 
 if TYPE_CHECKING:
@@ -125,17 +126,5 @@ def _draw(axes: Axes, points: tuple[list[float], list[float]], words: str, smoot
     options: dict[str, Any] = {"label": words or "_", "marker": marker, "markersize": 4}
     if smooth:
         (behind,) = axes.plot(places, values, alpha=0.3, label="_")
-        values, options = _smoothed(values, smooth), options | {"color": behind.get_color()}
+        values, options = smoothed(values, smooth), options | {"color": behind.get_color()}
     axes.plot(places, values, **options)
-
-
-def _smoothed(values: Sequence[float], weight: float) -> list[float]:
-    mean, share, smoothed = 0.0, 0.0, []
-    for value in values:
-        if math.isnan(value):
-            smoothed.append(math.nan)
-            continue
-        mean = weight * mean + (1 - weight) * value
-        share = weight * share + (1 - weight)
-        smoothed.append(mean / share)
-    return smoothed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import fl_tensor as ft
 from fl_autograd import Variable
 from fl_memory import mark
-from fl_nn.errors import TrainingError
+from fl_nn.errors import DivergenceError, TrainingError
 from fl_nn.layers.sync_batch_norm import is_synchronised, on_one_rank
 from fl_nn.schedules import ReduceLROnPlateau
 from fl_nn.training.checks import fields, scalar
@@ -35,7 +35,7 @@ def train_step(
     trainer: Trainer, batches: Sequence[Any], generators: Sequence[ft.Generator]
 ) -> float:
     """Train on this rank's share of batches that make one step; the mean loss over the samples of
-    all ranks. Nothing is updated where the scaler has to skip. Raises TrainingError for a loss or a
+    all ranks. Nothing is updated where the scaler has to skip. DivergenceError for a loss or a
     gradient that is not finite, which the scaler would have skipped; the weights are as before.
 
     A deferred backend computes the step as a whole: on one rank without a scaler nothing is looked
@@ -81,7 +81,7 @@ def train_step(
         problem = f"the loss is {loss}"
         if math.isfinite(loss):
             problem = f"the loss is {loss:g}, but its gradients are not finite"
-        raise TrainingError(_explained(trainer, problem, parts))
+        raise DivergenceError(_explained(trainer, problem, parts))
     if made:
         trainer.step += 1
         if trainer.schedule is not None and not isinstance(trainer.schedule, ReduceLROnPlateau):
