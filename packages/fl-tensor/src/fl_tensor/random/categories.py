@@ -18,6 +18,10 @@ from fl_tensor.random.distributions import standard_exponential
 if TYPE_CHECKING:
     from fl_tensor.random.generator import Generator, Size
 
+#: Times that are there at once, and the most parts of a draw: with all its classes it needs more
+#: memory than its result.
+_PART, _MOST_PARTS = 1 << 20, 1 << 10
+
 
 def categorical(
     generator: Generator, op: str, logits: ArrayLike, shape: Size, axis: int, replace: bool
@@ -29,15 +33,25 @@ def categorical(
     size, (*batch, classes) = shape_of(op, shape), given.shape
     drawn, replace = math.prod(size), flag_of(op, replace, "replace")
     _check(op, given, 1 if replace else drawn, drawn)
-    # The class with the first of exponential times of these rates (Gumbel, 1954); without
-    # replacement those with the next ones (Efraimidis & Spirakis, 2006).
-    lead = (*size, *batch) if replace else tuple(batch)
-    place = (given.dtype, given.device, given._backend)
-    races = given - functions.log(standard_exponential(generator, (*lead, classes), *place))
-    if replace:
-        return argmax(races, -1)
-    _, order = functions.topk(races, drawn, -1)
-    return reshape(moveaxis(order, -1, 0), (*size, *batch))
+    # Beside large logits the times would be rounded away.
+    given = given - functions.max(given, -1, True)
+
+    def races(*lead: int) -> Any:
+        # The class with the first of exponential times of these rates comes (Gumbel, 1954);
+        # without replacement those with the next ones (Efraimidis & Spirakis, 2006).
+        place = (given.dtype, given.device, given._backend)
+        return given - functions.log(
+            standard_exponential(generator, (*lead, *batch, classes), *place)
+        )
+
+    if not replace:
+        _, order = functions.topk(races(), drawn, -1)
+        return reshape(moveaxis(order, -1, 0), (*size, *batch))
+    step = max(_PART // max(given.size, 1), -(-drawn // _MOST_PARTS), 1)
+    if drawn <= step:
+        return argmax(races(*size), -1)
+    parts = [argmax(races(min(step, drawn - i)), -1) for i in range(0, drawn, step)]
+    return reshape(functions.concatenate(parts, 0), (*size, *batch))
 
 
 def _check(op: str, logits: Any, needed: int, drawn: int) -> None:
