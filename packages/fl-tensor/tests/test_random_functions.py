@@ -193,6 +193,8 @@ def test_log_probabilities_of_drawn_classes():
     np.testing.assert_allclose(turned, found, rtol=1e-6)
     with pytest.raises(ft.IndexingError, match="index 5"):
         ft.random.categorical_log_prob(logits, [0, 5])
+    with pytest.raises(ft.IndexingError, match="index -1"):
+        ft.random.categorical_log_prob(logits, [0, -1])
     with pytest.raises(ft.ShapeError, match=r"values must end with \(2,\)"):
         ft.random.categorical_log_prob(logits, [0])
 

@@ -9,7 +9,7 @@ from fl_tensor import dtypes, functions, rules
 from fl_tensor.arguments import axis_of, flag_of, int_of, shape_of
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operands_of
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.functions.gathering import take_along_axis
+from fl_tensor.functions.gathering import in_range, take_along_axis
 from fl_tensor.functions.reducing import sum
 from fl_tensor.functions.searching import argmax
 from fl_tensor.functions.shaping import expand_dims, moveaxis, reshape, squeeze
@@ -102,5 +102,6 @@ def categorical_log_prob(logits: ArrayLike, values: ArrayLike, axis: int = -1) -
         rules.fail(
             op, logits=logits.shape, values=values.shape, why=f"values must end with {batch}"
         )
+    values = in_range(op, values, logits.shape[at], at, logits.shape, from_end=False)
     log_probs = reshape(log_probs, (*(1,) * extra, *log_probs.shape))
     return squeeze(take_along_axis(log_probs, expand_dims(values, -1), -1), -1)
