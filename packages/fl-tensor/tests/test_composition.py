@@ -102,3 +102,43 @@ def test_a_wrapper_sees_the_pieces(noting):
 def test_arguments_by_name_run_the_function(noting):
     scaled(noting, ft.asarray(X).adapter, factor=3.0)
     assert noting._given == []
+
+
+# ---- the default axis ----------------------------------------------------------------------------
+
+#: Operations on rows of three, and what they take beside the first operand.
+ALONG_AN_AXIS = {
+    **dict.fromkeys(("argsort", "sort", "diff", "softmax", "log_softmax"), ()),
+    **{f"cumulative_{name}": () for name in ("sum", "prod", "max", "min", "logsumexp")},
+    "cross": (X.T[:1, :3],),
+    "cross_entropy": (np.zeros(40_000, np.int64),),
+    "take_along_axis": (np.full((40_000, 2), 2),),
+    "topk": (2,),
+    "vecdot": (np.ones((2, 1, 3), np.float32),),
+}
+
+
+@pytest.mark.parametrize("name", ALONG_AN_AXIS)
+def test_the_default_axis_of_an_operation_is_the_last(name):
+    backend = ft.current_backend()
+    operation = getattr(ft.ops_for(backend), name)
+    wide = np.tile(X.reshape(4, 3), (10_000, 1))
+    given = [
+        ft.asarray(v)._raw if isinstance(v, np.ndarray) else v for v in (wide, *ALONG_AN_AXIS[name])
+    ]
+    axis = 2 if name == "vecdot" else 1
+
+    def results(**options):
+        made = operation(*given, **options)
+        made = made if isinstance(made, tuple) else (made,)
+        return [backend.to_host(each).tolist() for each in made]
+
+    assert results() == results(axis=axis)
+
+
+@pytest.mark.parametrize("dtype", [ft.float32, ft.float16])
+def test_a_running_sum_of_an_operation_goes_on_from_part_to_part(dtype):
+    backend = ft.current_backend()
+    x = ft.asarray(np.arange(200_000) % 7 == 0, dtype)
+    found, wanted = ft.ops_for(backend).cumulative_sum(x._raw), ft.cumulative_sum(x, 0)._raw
+    assert backend.to_host(found).tolist() == backend.to_host(wanted).tolist()

@@ -263,3 +263,17 @@ def test_one_hot_says_what_it_wants():
         ft.one_hot([0.5], 3)
     with pytest.raises(ft.ArgumentError, match="may not be negative"):
         ft.one_hot([0], -1)
+
+
+@pytest.mark.parametrize("index", [2**64 - 1, 2**63])
+def test_unsigned_indices_do_not_count_from_the_end(index):
+    x, indices = ft.asarray([1.0, 2.0]), ft.asarray([1, index], dtype="uint64")
+    for read in (
+        lambda: x[indices],
+        lambda: ft.gather(x, indices),
+        lambda: ft.take_along_axis(x, indices),
+        lambda: ft.scatter(x, indices, [1.0, 1.0]),
+        lambda: ft.segment_sum(x, indices, 2),
+    ):
+        with pytest.raises(ft.IndexingError, match=f"index {index} is out of range"):
+            read()

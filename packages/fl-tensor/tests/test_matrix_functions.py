@@ -50,6 +50,28 @@ def test_condition_numbers(p):
     np.testing.assert_allclose(ft.linalg.cond(ft.asarray(x), p), want, rtol=1e-9)
 
 
+@pytest.mark.parametrize("p", [None, 1, -1, 2, -2, np.inf, "fro"])
+def test_singular_matrices_have_infinite_condition_numbers(p):
+    x = np.stack([np.zeros((3, 3)), np.eye(3), np.diag([1.0, 0.0, 2.0])])
+    np.testing.assert_allclose(ft.linalg.cond(ft.asarray(x), p), [np.linalg.cond(m, p) for m in x])
+    with pytest.raises(ft.LinAlgError, match="without elements have no condition number"):
+        ft.linalg.cond(ft.zeros((2, 0, 0)), p)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("size", [40, 150])
+def test_badly_scaled_triangular_systems_are_solved_by_substitution(lower, size):
+    rng = np.random.default_rng(size)
+    x = np.tril(rng.standard_normal((size, size)) * 0.3) + np.eye(size)
+    x *= 10.0 ** rng.uniform(-8, 8, (size, 1))
+    x = x if lower else x[::-1, ::-1].copy()
+    exact = rng.standard_normal((size, 1))
+    y = x @ exact
+    found = np.asarray(ft.linalg.solve_triangular(ft.asarray(x), ft.asarray(y), lower=lower))
+    want = linalg.solve_triangular(x, y, lower=lower)
+    assert np.abs(found - exact).max() <= 10 * np.abs(want - exact).max()
+
+
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("unit_diagonal", [False, True])
 @pytest.mark.parametrize("size", [1, 5, 64, 65, 150])

@@ -64,6 +64,42 @@ def test_beta(a, b):
     assert ((x >= 0) & (x <= 1)).all()
 
 
+@needs("float64")
+@pytest.mark.parametrize("scales", [[1.0, 2.0, 5.0], np.array([1.0, 2.0, 5.0])])
+def test_every_scale_has_a_number_of_its_own(scales):
+    g = ft.Generator(4)
+    for draw in (
+        lambda shape=None: g.exponential(scales, shape),
+        lambda shape=None: g.gamma(1.0, scales, shape),
+    ):
+        unit = draw((N, 3)).numpy() / [1.0, 2.0, 5.0]
+        sound(stats.kstest(unit.ravel(), "expon").pvalue)
+        assert abs(np.corrcoef(unit.T)[0, 1]) < 4 / np.sqrt(N)
+        alone = draw().numpy() / [1.0, 2.0, 5.0]
+        assert alone.shape == (3,) and len(set(alone.tolist())) == 3
+    assert g.gamma([[1.0], [2.0]], scales).shape == (2, 3)
+    for name in ("exponential", "poisson"):
+        with pytest.raises(ft.ShapeError, match="parameters must fit the shape"):
+            getattr(g, name)(scales, 1)
+
+
+@needs("float64")
+def test_the_dtype_is_the_one_that_is_asked_for():
+    g, scale = ft.Generator(4), ft.asarray([1.0, 2.0], "float64")
+    assert g.exponential(scale).dtype is ft.float64
+    for dtype in ("float16", "float32"):
+        for x in (
+            g.exponential(scale, dtype=dtype),
+            g.gamma(2.0, scale, dtype=dtype),
+            g.gamma(scale, 2.0, dtype=dtype),
+            g.beta(scale, 2.0, dtype=dtype),
+        ):
+            assert str(x.dtype) == dtype
+    for draw in (g.gamma, g.beta, g.exponential):
+        with pytest.raises(ft.DTypeError, match="dtype int32: expected a floating dtype"):
+            draw(1.0, 1.0 if draw != g.exponential else None, dtype="int32")
+
+
 DRAWS = {
     "exponential": lambda g, n: g.exponential(shape=n),
     "poisson": lambda g, n: g.poisson(ft.full((n, 3), 25.0)),
@@ -108,6 +144,22 @@ def test_a_class_of_small_probability_comes_as_often_as_it_should():
     sound(stats.binomtest(hits, 10 * N, 1e-4).pvalue)
 
 
+@pytest.mark.parametrize("base", [1e7, -1e7])
+def test_only_differences_of_logits_count(base):
+    logits = ft.asarray([base, base + 1, base - 1])  # whole numbers, which float32 has
+    counts = np.bincount(ft.Generator(8).categorical(logits, N).numpy(), minlength=3)
+    sound(stats.chisquare(counts, ft.softmax([0.0, 1.0, -1.0], 0).numpy() * float(N)).pvalue)
+
+
+def test_many_draws_of_many_classes_are_drawn_in_parts():
+    logits = ft.asarray(np.linspace(-3, 3, 600).reshape(2, 300))
+    generator = ft.Generator(3)
+    whole = ft.Generator(3).categorical(logits, (20, 100)).numpy()
+    parts = [generator.categorical(logits, (5, 100)).numpy() for _ in range(4)]
+    assert whole.shape == (20, 100, 2)
+    assert (whole == np.concatenate(parts)).all()
+
+
 def test_categorical_shapes_and_axes():
     logits = ft.zeros((2, 3, 4))
     g = ft.Generator(0)
@@ -141,6 +193,8 @@ def test_log_probabilities_of_drawn_classes():
     np.testing.assert_allclose(turned, found, rtol=1e-6)
     with pytest.raises(ft.IndexingError, match="index 5"):
         ft.random.categorical_log_prob(logits, [0, 5])
+    with pytest.raises(ft.IndexingError, match="index -1"):
+        ft.random.categorical_log_prob(logits, [0, -1])
     with pytest.raises(ft.ShapeError, match=r"values must end with \(2,\)"):
         ft.random.categorical_log_prob(logits, [0])
 

@@ -58,6 +58,19 @@ def test_cdist_by_matmul_and_over_batches():
     assert ft.cdist(x, x, by_matmul=True)[0, 0, 0, 0].item() < 1e-7
 
 
+def test_cdist_by_matmul_shows_what_is_not_finite():
+    x = ft.asarray([[1.0, np.nan], [np.inf, 1.0], [3e25, 1.0], [1.0, 2.0]], dtype="float32")
+    found = ft.cdist(x, x, by_matmul=True).numpy()
+    assert not np.isfinite(found[:3]).any() and not np.isfinite(found[:, :3]).any()
+    assert np.isnan(found[0]).all() and found[3, 3] == 0
+
+
+@needs("float16")
+def test_cdist_by_matmul_adds_squares_of_half_precision_in_float32():
+    x = ft.asarray([[300.0, 400.0], [0.0, 0.0]], dtype="float16")
+    assert ft.cdist(x, x, by_matmul=True).tolist() == [[0.0, 500.0], [500.0, 0.0]]
+
+
 def test_refused_distances():
     with pytest.raises(ft.ShapeError, match=r"x \(2, 3\) and y \(2, 4\): expected rows of one len"):
         ft.cdist(ft.ones((2, 3)), ft.ones((2, 4)))

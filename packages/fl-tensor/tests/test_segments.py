@@ -85,7 +85,20 @@ def test_softmax_of_segments_adds_up_to_one_without_overflow():
         np.testing.assert_allclose(found[ids == i], ft.softmax(x[ids == i], 0), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [ft.float16, ft.bfloat16])
+def test_segments_of_half_precision_are_added_in_float32(dtype):
+    ids = ft.zeros(70_000, dtype="int64")
+    ones = ft.ones(70_000, dtype=dtype)
+    assert ft.segment_mean(ones * 3.0, ids).tolist() == [3.0]
+    assert ft.segment_mean(ft.full(2, 6e4, dtype=dtype), [0, 0]) == ft.full(1, 6e4, dtype=dtype)
+    shares = ft.segment_softmax(ones, ids)
+    assert shares.dtype is dtype
+    np.testing.assert_allclose(shares[:3].tolist(), 1 / 70_000, rtol=4e-3)
+
+
 def test_refused_segments():
+    with pytest.raises(ft.ArgumentError, match="num_segments -1: may not be negative"):
+        ft.segment_sum(ft.zeros((0, 2)), ft.zeros(0, dtype="int64"), -1)
     with pytest.raises(ft.IndexingError, match="-1 is negative; leave its slice out"):
         ft.segment_sum([1.0, 2.0], [0, -1])
     with pytest.raises(ft.IndexingError, match="index 3 is out of range"):

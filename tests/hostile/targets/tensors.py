@@ -153,10 +153,13 @@ TARGETS: list[Target] = [
             f"ft.random.{n}",
             {"0": 2.0, "shape": (2,)},
             _0="required_array",
+            shape="shape",
+            dtype="dtype",
             generator="generator",
         )
         for n in ("exponential", "poisson", "gamma")
     ),
+    target("ft.random.gamma scale", {"concentration": 2.0}, scale="required_array"),
     target("ft.linalg.norm", {"x": x}, x="required_array", ord="choice", axis="axis"),
     target(
         "ft.linalg.solve_triangular",
@@ -170,7 +173,14 @@ TARGETS: list[Target] = [
         target(f"ft.fft.{n}", {"x": x}, x="required_array", s="shape", norm="choice")
         for n in ("fft2", "ifft2", "rfft2", "irfft2")
     ),
-    target("ft.random.beta", {"a": 2.0, "b": 1.0}, b="required_array", generator="generator"),
+    target(
+        "ft.random.beta",
+        {"a": 2.0, "b": 1.0},
+        b="required_array",
+        shape="shape",
+        dtype="dtype",
+        generator="generator",
+    ),
     target("ft.random.integers", {"low": 0, "high": 5}, low="number", high="number", shape="shape"),
     target("ft.random.permutation", {"x": x}, axis="one_axis", generator="generator"),
     target("ft.random.choice", {"x": 5, "shape": (2,)}, shape="shape", generator="generator"),

@@ -76,11 +76,23 @@ def derived_ops(derived: Iterable[OpSpec]) -> str:
         result = str(inspect.signature(op.function).return_annotation)
         lines += _define(op.name, ["self", *map(source, op.parameters)], result, "    ")
         lines += ["        " + textwrap.indent(f'"""{op.doc}"""', "        ").lstrip()]
+        lines += [f"        {line}" for line in _last_axis(op)]
         call = f"        return derived.{module}.{op.name}({passed})\n"
         if len(call) > 101:
             call = f"        return derived.{module}.{op.name}(\n            {passed}\n        )\n"
         lines += [call]
     return "\n".join(lines)
+
+
+def _last_axis(op: OpSpec) -> list[str]:
+    # The default -1 is the last axis of the operand with the most axes; compositions count from 0.
+    ranks = [f"len({p.name}.shape)" for p in op.parameters if role(p) and p.default is p.empty]
+    rank = ranks[0] if len(ranks) == 1 else f"max({', '.join(ranks)})"
+    return [
+        f"{p.name} = {p.name} if {p.name} >= 0 else {p.name} + {rank}"
+        for p in op.parameters
+        if str(p.annotation) == "Axis" and p.default == -1
+    ]
 
 
 def functions(operations: Iterable[OpSpec]) -> str:

@@ -270,6 +270,7 @@ class DerivedOps:
 
     def log_softmax(self, x: S, axis: Axis = -1) -> Any:
         """``log(softmax(x))`` along ``axis``, without its underflow; an empty axis stays empty."""
+        axis = axis if axis >= 0 else axis + len(x.shape)
         return derived.reduction.log_softmax(self, x, axis)
 
     def logsumexp(self, x: S, axis: Axes, keepdims: bool = False) -> Any:
@@ -287,6 +288,7 @@ class DerivedOps:
 
     def softmax(self, x: S, axis: Axis = -1) -> Any:
         """``exp(x)`` divided by its sum along ``axis``; an empty axis stays empty."""
+        axis = axis if axis >= 0 else axis + len(x.shape)
         return derived.reduction.softmax(self, x, axis)
 
     def std(self, x: F, axis: Axes, keepdims: bool = False, correction: float = 0.0) -> Any:
@@ -301,18 +303,22 @@ class DerivedOps:
 
     def cumulative_logsumexp(self, x: S, axis: Axis = -1) -> Any:
         """``log(cumulative_sum(exp(x)))`` without overflow."""
+        axis = axis if axis >= 0 else axis + len(x.shape)
         return derived.scan.cumulative_logsumexp(self, x, axis)
 
     def cumulative_max(self, x: Q, axis: Axis = -1) -> Any:
         """The largest element so far; NaN from the first one on."""
+        axis = axis if axis >= 0 else axis + len(x.shape)
         return derived.scan.cumulative_max(self, x, axis)
 
     def cumulative_min(self, x: Q, axis: Axis = -1) -> Any:
         """The smallest element so far; NaN from the first one on."""
+        axis = axis if axis >= 0 else axis + len(x.shape)
         return derived.scan.cumulative_min(self, x, axis)
 
     def cumulative_prod(self, x: N, axis: Axis = -1) -> Any:
         """Inclusive running product; dtype as ``prod``."""
+        axis = axis if axis >= 0 else axis + len(x.shape)
         return derived.scan.cumulative_prod(self, x, axis)
 
     def nanargmax(self, x: Q, axis: Axis, keepdims: bool = False) -> Any:
@@ -426,6 +432,7 @@ class DerivedOps:
     def take_along_axis(self, x: A, indices: A, axis: Axis = -1) -> Any:
         """``out[..., i, ...] = x[..., indices[..., i, ...], ...]``: shapes equal except along ``axis``;
         the shape of ``indices`` is the result's."""
+        axis = axis if axis >= 0 else axis + max(len(x.shape), len(indices.shape))
         return derived.manipulation.take_along_axis(self, x, indices, axis)
 
     def tile(self, x: A, repeats: Shape) -> Any:
@@ -434,6 +441,7 @@ class DerivedOps:
 
     def topk(self, x: Q, k: int, axis: Axis = -1, largest: bool = True) -> tuple[Any, Any]:
         """The ``k`` largest (or smallest) values along ``axis`` in order, and their int64 positions."""
+        axis = axis if axis >= 0 else axis + len(x.shape)
         return derived.manipulation.topk(self, x, k, axis, largest)
 
     def diff(
@@ -442,6 +450,7 @@ class DerivedOps:
         """Differences of neighbours along ``axis``, ``n`` times over; of bools, whether they differ.
         ``prepend`` and ``append`` are put before and after ``x`` first; one without axes is a single
         element."""
+        axis = axis if axis >= 0 else axis + len(x.shape)
         return derived.repetition.diff(self, x, n, axis, prepend, append)
 
     def pad_edges(self, x: A, low: Shape, high: Shape, mode: str = "edge") -> Any:
@@ -484,6 +493,7 @@ class DerivedOps:
     def cross(self, x: N, y: N, axis: Axis = -1) -> Any:
         """Vector product along ``axis``, which has size 3, of operands of one rank; the other axes
         broadcast."""
+        axis = axis if axis >= 0 else axis + max(len(x.shape), len(y.shape))
         return derived.product.cross(self, x, y, axis)
 
     def dot(self, x: N, y: N) -> Any:
@@ -520,6 +530,7 @@ class DerivedOps:
     def vecdot(self, x: N, y: N, axis: Axis = -1) -> Any:
         """``sum(conj(x) * y)`` along ``axis`` of operands that broadcast; the axis has one size in
         both."""
+        axis = axis if axis >= 0 else axis + max(len(x.shape), len(y.shape))
         return derived.product.vecdot(self, x, y, axis)
 
     def einsum(self, xs: Sequence[N], subscripts: str) -> Any:
@@ -704,6 +715,7 @@ class DerivedOps:
     def cross_entropy(self, log_probs: S, targets: A, axis: Axis = -1) -> Any:
         """``-log_probs`` at integer ``targets`` along ``axis``: log_probs (..., classes, ...), targets
         the same shape without that axis, and so is the result. Targets are in [0, classes)."""
+        axis = axis if axis >= 0 else axis + max(len(log_probs.shape), len(targets.shape))
         return derived.loss.cross_entropy(self, log_probs, targets, axis)
 
     def attention(

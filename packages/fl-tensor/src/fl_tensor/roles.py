@@ -11,7 +11,8 @@ Z  as P; integers only.
 
 Q, R, S  as P, N, F; complex numbers are refused.
 
-Axis     an int, 0 <= axis < ndim (users may count from the end, operations need not).
+Axis     an int, 0 <= axis < ndim (users may count from the end, operations need not); the default
+         -1 is the last axis.
 NewAxis  an int, 0 <= axis <= ndim: an axis of the result, which has one more than the operand.
 Axes     a tuple of different axes; () means none of them, not all.
 Shape    a tuple of ints >= 0; strides, dilations and windows of ints >= 1.

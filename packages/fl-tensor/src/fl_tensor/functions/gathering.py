@@ -76,21 +76,23 @@ def scatter(
     return run("scatter", x, *given, mode)
 
 
-def in_range(op: str, indices: Any, size: int, axis: int, shape: Sequence[int]) -> Any:
-    """Integer indices with negative ones counted from the end. Reads the indices: IndexingError
-    names the first that is out of range."""
+def in_range(
+    op: str, indices: Any, size: int, axis: int, shape: Sequence[int], from_end: bool = True
+) -> Any:
+    """Integer indices, negative ones counted from the end, or refused unless ``from_end``. Reads
+    the indices: IndexingError names the first that is out of range."""
     if not indices.dtype.is_integer:
         raise DTypeError(f"[{op}] indices are {indices.dtype}: expected integers")
+    low = 0
+    if indices.size and indices._backend.has_values:
+        low, high = _extremes(indices)
+        if low < (-size if from_end else 0) or high >= size:
+            bad = high if high >= size else low
+            raise IndexingError(
+                f"[{op}] x {tuple(shape)}: index {bad} is out of range for axis {axis} of {size}"
+            )
     if indices.dtype not in (dtypes.int64, dtypes.int32):
         indices = frontend.cast(indices, dtypes.int64)
-    if indices.size == 0 or not indices._backend.has_values:
-        return indices
-    low, high = _extremes(indices)
-    if low < -size or high >= size:
-        bad = low if low < -size else high
-        raise IndexingError(
-            f"[{op}] x {tuple(shape)}: index {bad} is out of range for axis {axis} of {size}"
-        )
     return where(indices < 0, indices + size, indices) if low < 0 else indices
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from fl_tensor import arguments, functions, rules
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
-from fl_tensor.errors import ShapeError
+from fl_tensor.errors import LinAlgError, ShapeError
 from fl_tensor.functions import reducing, shaping
+from fl_tensor.functions.elementwise import where
 from fl_tensor.functions.grids import eye
 from fl_tensor.functions.products import matmul
 
@@ -58,14 +60,23 @@ def norm(
 def cond(x: ArrayLike, p: str | float | None = None) -> Any:
     """The condition number of ``x`` (..., m, n): (...), ``norm(x, p) * norm(inv(x), p)`` with the
     orders of ``norm``. With None or 2 the quotient of the largest and the smallest singular value,
-    with -2 its inverse; other orders need square matrices."""
+    with -2 its inverse; other orders need square matrices. inf where ``x`` is singular, which for
+    -2 is the zero matrix alone. Raises LinAlgError for matrices without elements."""
     x = operand("cond", "F", x)
+    if 0 in x.shape[-2:]:
+        raise LinAlgError(f"[cond] x {x.shape}: matrices without elements have no condition number")
     if p is None or p in (2, -2):
         values = run("svdvals", x, x._raw)
-        largest, smallest = values[..., 0], values[..., -1]
-        return smallest / largest if p == -2 else largest / smallest
-    inverse = run("inv", x, x._raw)
-    return norm(x, p, (-2, -1)) * norm(inverse, p, (-2, -1))
+        high, low = values[..., 0], values[..., -1]
+        upper, lower = (low, high) if p == -2 else (high, low)
+        singular = lower == 0
+        return where(singular, math.inf, upper / where(singular, 1.0, lower))
+    # Inverting raises for all matrices if one of them is singular.
+    singular = run("slogdet", x, x._raw)[0] == 0
+    one = eye(x.shape[-1], dtype=x.dtype, device=x.device, backend=x._backend)
+    regular = where(shaping.expand_dims(singular, (-2, -1)), one, x)
+    found = norm(x, p, (-2, -1)) * norm(run("inv", x, regular._raw), p, (-2, -1))
+    return where(singular, math.inf, found)
 
 
 def solve_triangular(
@@ -91,22 +102,23 @@ def solve_triangular(
         rules.fail(op, x=x.shape, y=y.shape, why="expected (..., n, n) and (..., n, k), or (n,)")
     lead = rules.broadcast(op, x.shape[:-2], y.shape[:-2])
     y = functions.broadcast_to(y, (*lead, *y.shape[-2:]))
-    found = _substituted(x, y, lower, unit)
+    if lower:  # in reverse order it is an upper one, whose factorisation exchanges no rows
+        x, y = shaping.flip(x, (-2, -1)), shaping.flip(y, -2)
+    found = _substituted(x, y, unit)
+    found = shaping.flip(found, -2) if lower else found
     return shaping.squeeze(found, -1) if column else found
 
 
-def _substituted(x: Any, y: Any, lower: bool, unit: bool) -> Any:
+def _substituted(x: Any, y: Any, unit: bool) -> Any:
+    # The upper triangle of x.
     size = x.shape[-1]
     if size <= _LEAF:
-        outside = 1 if unit else 0
-        leaf = functions.tril(x, -outside) if lower else functions.triu(x, outside)
+        leaf = functions.triu(x, 1 if unit else 0)
         if unit:
             leaf = leaf + eye(size, dtype=x.dtype, device=x.device, backend=x._backend)
         return run("solve", y, leaf._raw, y._raw)
     half = size // 2
     head, tail = slice(None, half), slice(half, None)
-    first, second = (head, tail) if lower else (tail, head)
-    known = _substituted(x[..., first, first], y[..., first, :], lower, unit)
-    rest = y[..., second, :] - matmul(x[..., second, first], known)
-    other = _substituted(x[..., second, second], rest, lower, unit)
-    return functions.concatenate([known, other] if lower else [other, known], -2)
+    last = _substituted(x[..., tail, tail], y[..., tail, :], unit)
+    rest = y[..., head, :] - matmul(x[..., head, tail], last)
+    return functions.concatenate([_substituted(x[..., head, head], rest, unit), last], -2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fl_tensor import arguments, functions
-from fl_tensor.dispatch.frontend import ArrayLike, operands_of, run
-from fl_tensor.errors import IndexingError, ShapeError
+from fl_tensor import arguments, dtypes, functions
+from fl_tensor.dispatch.frontend import ArrayLike, cast, operands_of, run
+from fl_tensor.errors import ArgumentError, IndexingError, ShapeError
 from fl_tensor.functions.gathering import in_range
 from fl_tensor.functions.shaping import reshape
 from fl_tensor.limits import iinfo
@@ -30,10 +30,12 @@ def segment_mean(x: ArrayLike, ids: ArrayLike, num_segments: int | None = None) 
     """The means of the slices with the same number, otherwise as ``segment_sum``. Integers become
     the default float."""
     x, ids, count = _segments("segment_mean", "F", x, ids, num_segments)
-    one = x._constant(1.0, x.dtype)
+    one = x._constant(1, dtypes.int64)
     held = _sums(run("broadcast_to", x, one._raw, ids.shape), ids, count)
-    held = reshape(functions.maximum(held, 1.0), (count, *(1,) * (x.ndim - 1)))
-    return _sums(x, ids, count) / held
+    held = reshape(functions.maximum(held, 1), (count, *(1,) * (x.ndim - 1)))
+    # In half precision a sum overflows before its mean does.
+    wide = cast(x, dtypes.accumulator(x.dtype))
+    return cast(_sums(wide, ids, count) / cast(held, wide.dtype), x.dtype)
 
 
 def segment_max(x: ArrayLike, ids: ArrayLike, num_segments: int | None = None) -> Any:
@@ -57,9 +59,10 @@ def segment_softmax(x: ArrayLike, ids: ArrayLike, num_segments: int | None = Non
     attention networks", 2018, equation 3."""
     x, ids, count = _segments("segment_softmax", "S", x, ids, num_segments)
     largest = _extreme(x, ids, count, "max")
-    weights = functions.exp(x - run("gather", x, largest._raw, ids._raw, 0))
+    shifted = x - run("gather", x, largest._raw, ids._raw, 0)
+    weights = functions.exp(cast(shifted, dtypes.accumulator(x.dtype)))
     total = _sums(weights, ids, count)
-    return weights / run("gather", x, total._raw, ids._raw, 0)
+    return cast(weights / run("gather", x, total._raw, ids._raw, 0), x.dtype)
 
 
 def _segments(
@@ -74,9 +77,11 @@ def _segments(
         count = int(ids.max().item()) + 1 if ids.size else 0
     else:
         count = arguments.int_of(op, num_segments, "num_segments")
+        if count < 0:
+            raise ArgumentError(f"[{op}] num_segments {count}: may not be negative")
     if ids.size and ids._backend.has_values and ids.min().item() < 0:
         raise IndexingError(f"[{op}] ids: {ids.min().item()} is negative; leave its slice out")
-    return x, in_range(op, ids, max(count, 0), 0, (count,)), count
+    return x, in_range(op, ids, count, 0, (count,)), count
 
 
 def _sums(x: Any, ids: Any, count: int) -> Any:

@@ -9,7 +9,7 @@ from fl_tensor import dtypes, functions, rules
 from fl_tensor.arguments import axis_of, flag_of, int_of, shape_of
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operands_of
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.functions.gathering import take_along_axis
+from fl_tensor.functions.gathering import in_range, take_along_axis
 from fl_tensor.functions.reducing import sum
 from fl_tensor.functions.searching import argmax
 from fl_tensor.functions.shaping import expand_dims, moveaxis, reshape, squeeze
@@ -17,6 +17,10 @@ from fl_tensor.random.distributions import standard_exponential
 
 if TYPE_CHECKING:
     from fl_tensor.random.generator import Generator, Size
+
+#: Times that are there at once, and the most parts of a draw: with all its classes it needs more
+#: memory than its result.
+_PART, _MOST_PARTS = 1 << 20, 1 << 10
 
 
 def categorical(
@@ -29,15 +33,25 @@ def categorical(
     size, (*batch, classes) = shape_of(op, shape), given.shape
     drawn, replace = math.prod(size), flag_of(op, replace, "replace")
     _check(op, given, 1 if replace else drawn, drawn)
-    # The class with the first of exponential times of these rates (Gumbel, 1954); without
-    # replacement those with the next ones (Efraimidis & Spirakis, 2006).
-    lead = (*size, *batch) if replace else tuple(batch)
-    place = (given.dtype, given.device, given._backend)
-    races = given - functions.log(standard_exponential(generator, (*lead, classes), *place))
-    if replace:
-        return argmax(races, -1)
-    _, order = functions.topk(races, drawn, -1)
-    return reshape(moveaxis(order, -1, 0), (*size, *batch))
+    # Beside large logits the times would be rounded away.
+    given = given - functions.max(given, -1, True)
+
+    def races(*lead: int) -> Any:
+        # The class with the first of exponential times of these rates comes (Gumbel, 1954);
+        # without replacement those with the next ones (Efraimidis & Spirakis, 2006).
+        place = (given.dtype, given.device, given._backend)
+        return given - functions.log(
+            standard_exponential(generator, (*lead, *batch, classes), *place)
+        )
+
+    if not replace:
+        _, order = functions.topk(races(), drawn, -1)
+        return reshape(moveaxis(order, -1, 0), (*size, *batch))
+    step = max(_PART // max(given.size, 1), -(-drawn // _MOST_PARTS), 1)
+    if drawn <= step:
+        return argmax(races(*size), -1)
+    parts = [argmax(races(min(step, drawn - i)), -1) for i in range(0, drawn, step)]
+    return reshape(functions.concatenate(parts, 0), (*size, *batch))
 
 
 def _check(op: str, logits: Any, needed: int, drawn: int) -> None:
@@ -88,5 +102,6 @@ def categorical_log_prob(logits: ArrayLike, values: ArrayLike, axis: int = -1) -
         rules.fail(
             op, logits=logits.shape, values=values.shape, why=f"values must end with {batch}"
         )
+    values = in_range(op, values, logits.shape[at], at, logits.shape, from_end=False)
     log_probs = reshape(log_probs, (*(1,) * extra, *log_probs.shape))
     return squeeze(take_along_axis(log_probs, expand_dims(values, -1), -1), -1)

@@ -19,6 +19,7 @@ from fl_tensor.functions.elementwise import where
 from fl_tensor.random.rejection import until_accepted
 
 if TYPE_CHECKING:
+    from fl_tensor.backend import TensorBackend
     from fl_tensor.random.generator import Generator, Size
 
 #: Below this rate a Poisson number is found by search, from it on by rejection.
@@ -35,16 +36,12 @@ def exponential(
     backend: BackendLike | None,
 ) -> Any:
     """``Generator.exponential``."""
-    kind = dtypes.default_float() if dtype is None else dtypes.dtype(dtype)
-    if isinstance(scale, Array):
-        device, backend = scale.device, scale._backend
-        shape = scale.shape if shape is None else shape
-        kind = scale.dtype if dtype is None and scale.dtype.is_floating else kind
-    if not kind.is_floating:
-        raise DTypeError(f"[exponential] dtype {kind}: expected a floating dtype")
-    size = () if shape is None else shape_of("exponential", shape)
-    x = standard_exponential(generator, size, kind, device, backend)
-    return x if isinstance(scale, float) and scale == 1.0 else x * scale
+    (given,), size = parameters("exponential", (scale,), shape, device, backend)
+    kind = floating("exponential", dtype)
+    if dtype is None and given.dtype.is_floating and not isinstance(scale, (int, float)):
+        kind = given.dtype
+    x = standard_exponential(generator, size, kind, given.device, given._backend)
+    return x * cast(given, kind)
 
 
 def standard_exponential(
@@ -79,15 +76,17 @@ def _shares(
     return share, rest
 
 
-def poisson(generator: Generator, rate: Tensor) -> Tensor:
-    """Poisson numbers, one for each of ``rate``: by search for rates below 10, by the algorithm
-    PTRS of Hörmann (1993) from there on."""
+def poisson(generator: Generator, rate: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Poisson numbers, one for each of ``rate`` in every place of ``size``: by search for rates
+    below 10, by the algorithm PTRS of Hörmann (1993) from there on."""
     low, high = _range("poisson", rate, "rate", 0.0, _HIGHEST_RATE)
+    rate = functions.broadcast_to(rate, size)
+    if high < _SEARCHED:
+        searched: Tensor = _searched(rate, _uniform(generator, rate, 2)[..., 0], high)
+        return searched
 
     def propose(stream: Generator) -> tuple[Any, Any]:
         u = _uniform(stream, rate, 2)
-        if high < _SEARCHED:
-            return _searched(rate, u[..., 0], high), rate >= 0.0
         values, accepted = _transformed(functions.maximum(rate, _SEARCHED), u[..., 0], u[..., 1])
         if low < _SEARCHED:
             few = rate < _SEARCHED
@@ -126,10 +125,14 @@ def _transformed(rate: Tensor, u: Tensor, v: Tensor) -> tuple[Any, Any]:
     return k, functions.logical_or(quick, slow)
 
 
-def log_gamma(generator: Generator, concentration: Tensor) -> tuple[Any, Any]:
-    """Two logarithms whose sum is that of a gamma number, one for each of ``concentration``: the
-    algorithm of Marsaglia and Tsang (2000), and their factor for those below 1."""
-    _range("gamma", concentration, "concentration", 0.0, math.inf, open_below=True)
+def log_gamma(
+    op: str, generator: Generator, concentration: Tensor, size: tuple[int, ...], name: str
+) -> tuple[Any, Any]:
+    """Two logarithms whose sum is that of a gamma number, one for each of ``concentration`` in
+    every place of ``size``: the algorithm of Marsaglia and Tsang (2000), and their factor for those
+    below 1. ``name`` is the parameter's in errors of ``op``."""
+    _range(op, concentration, name, 0.0, math.inf, open_below=True)
+    concentration = functions.broadcast_to(concentration, size)
     few = concentration < 1.0
     d = where(few, concentration + 1.0, concentration) - 1.0 / 3.0
     c = 1.0 / functions.sqrt(9.0 * d)
@@ -151,30 +154,54 @@ def log_gamma(generator: Generator, concentration: Tensor) -> tuple[Any, Any]:
     return found, where(few, functions.log(first[0]) / where(few, concentration, 1.0), 0.0)
 
 
-def parameter(
+def parameters(
     op: str,
-    value: ArrayLike,
+    values: tuple[ArrayLike, ...],
     shape: Size | None,
     device: DeviceLike,
     backend: BackendLike | None,
-) -> Tensor:
-    """A parameter of a distribution, one number or an array, in every place of ``shape`` (None: its
-    own shape): without a gradient, in float64 where the backend has it."""
-    if isinstance(value, Array):
-        given = value._tensor()
-    else:
-        backend, _ = place_for(device, backend)
-        given = asarray(value, device=device, backend=backend)
-    if given.dtype.kind not in "iuf":
-        raise DTypeError(f"[{op}] parameters are {given.dtype}: expected real numbers")
-    wide = dtypes.float64 if dtypes.float64 in given._backend.dtypes else dtypes.float32
-    given = cast(given, wide)
+) -> tuple[list[Any], tuple[int, ...]]:
+    """Parameters of a distribution, numbers or arrays, as arrays of one backend, that of the first
+    array among them; and ``shape``, to which they broadcast (None: the one that they have
+    together)."""
+    placed = [v for v in values if isinstance(v, Array)]
+    if placed:
+        device, backend = placed[0].device, placed[0]._backend
+    home, _ = place_for(device, backend)
+    given = []
+    for value in values:
+        # A number is exact before it is rounded to the dtype of what is drawn.
+        kind = _widest(home) if isinstance(value, float) else None
+        given.append(value if isinstance(value, Array) else asarray(value, kind, device, home))
+        if given[-1].dtype.kind not in "iuf":
+            raise DTypeError(f"[{op}] parameters are {given[-1].dtype}: expected real numbers")
+    size: tuple[int, ...] = ()
+    for each in given:
+        size = rules.broadcast(op, size, each.shape)
     if shape is None:
-        return given
-    size = shape_of(op, shape)
-    if rules.broadcast(op, given.shape, size) != size:
-        rules.fail(op, parameter=given.shape, shape=size, why="the parameter must fit the shape")
-    return functions.broadcast_to(given, size)
+        return given, size
+    wanted = shape_of(op, shape)
+    if rules.broadcast(op, size, wanted) != wanted:
+        rules.fail(op, parameters=size, shape=wanted, why="parameters must fit the shape")
+    return given, wanted
+
+
+def wide(parameter: Any) -> Tensor:
+    """A parameter without a gradient, in float64 where the backend has it."""
+    given = parameter._tensor()
+    return cast(given, _widest(given._backend))
+
+
+def floating(op: str, dtype: DTypeLike) -> DType:
+    """``dtype`` or the default float. Raises DTypeError unless it is floating."""
+    kind = dtypes.default_float() if dtype is None else dtypes.dtype(dtype)
+    if not kind.is_floating:
+        raise DTypeError(f"[{op}] dtype {kind}: expected a floating dtype")
+    return kind
+
+
+def _widest(backend: TensorBackend) -> DType:
+    return dtypes.float64 if dtypes.float64 in backend.dtypes else dtypes.float32
 
 
 def _uniform(stream: Generator, like: Tensor, count: int) -> Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fl_memory.forks import free_after_fork
-from fl_tensor import dtypes, functions, rules
+from fl_tensor import dtypes, functions
 from fl_tensor.arguments import axis_of, int_of, scalar, seed_of, shape_of
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.derived.sampling import NORMAL_WORDS, UNIFORM_WORDS
@@ -178,7 +178,8 @@ class Generator:
         backend: BackendLike | None = None,
     ) -> Any:
         """Exponential numbers with mean ``scale``, a number or an array; ``shape`` is that of
-        ``scale`` unless given, the dtype too. Differentiable by ``scale``."""
+        ``scale`` unless given, the dtype that of a floating array. Differentiable by
+        ``scale``."""
         return distributions.exponential(self, scale, shape, dtype, device, backend)
 
     def poisson(
@@ -193,9 +194,9 @@ class Generator:
         unless given; int64 unless another dtype is given. On a backend without float64 the
         distribution is met for rates up to 10,000. Raises ArgumentError unless
         ``0 <= rate <= 1e9``."""
-        given = distributions.parameter("poisson", rate, shape, device, backend)
+        (given,), size = distributions.parameters("poisson", (rate,), shape, device, backend)
         kind = dtypes.DEFAULT_INT if dtype is None else dtypes.dtype(dtype)
-        return cast(distributions.poisson(self, given), kind)
+        return cast(distributions.poisson(self, distributions.wide(given), size), kind)
 
     def gamma(
         self,
@@ -207,12 +208,14 @@ class Generator:
         backend: BackendLike | None = None,
     ) -> Any:
         """Gamma with density in proportion to ``x^(concentration - 1) exp(-x / scale)``. Parameters
-        are numbers or arrays; ``shape`` is that of ``concentration`` unless given. Differentiable
-        by ``scale`` alone. Raises ArgumentError unless concentration > 0."""
-        given = distributions.parameter("gamma", concentration, shape, device, backend)
-        found = functions.exp(functions.add(*distributions.log_gamma(self, given)))
-        found = cast(found, dtypes.default_float() if dtype is None else dtypes.dtype(dtype))
-        return found if isinstance(scale, float) and scale == 1.0 else found * scale
+        are numbers or arrays, and broadcast; ``shape`` is theirs unless given. Differentiable by
+        ``scale`` alone. Raises ArgumentError unless concentration > 0."""
+        given, size = distributions.parameters(
+            "gamma", (concentration, scale), shape, device, backend
+        )
+        kind, shapes = distributions.floating("gamma", dtype), distributions.wide(given[0])
+        logs = distributions.log_gamma("gamma", self, shapes, size, "concentration")
+        return cast(functions.exp(functions.add(*logs)), kind) * cast(given[1], kind)
 
     def beta(
         self,
@@ -226,12 +229,13 @@ class Generator:
         """Beta with density in proportion to ``x^(a - 1) (1 - x)^(b - 1)``, from two gamma numbers.
         Parameters are numbers or arrays, and broadcast; ``shape`` is theirs unless given. Raises
         ArgumentError unless a > 0 and b > 0."""
-        pair = [distributions.parameter("beta", v, shape, device, backend) for v in (a, b)]
-        size = rules.broadcast("beta", pair[0].shape, pair[1].shape)
-        wide = [functions.broadcast_to(v, size) for v in pair]
-        logs = [functions.add(*distributions.log_gamma(self, v)) for v in wide]
-        found = functions.sigmoid(functions.subtract(*logs))
-        return cast(found, dtypes.default_float() if dtype is None else dtypes.dtype(dtype))
+        given, size = distributions.parameters("beta", (a, b), shape, device, backend)
+        kind, pair = distributions.floating("beta", dtype), zip(given, "ab", strict=True)
+        logs = [
+            functions.add(*distributions.log_gamma("beta", self, distributions.wide(v), size, name))
+            for v, name in pair
+        ]
+        return cast(functions.sigmoid(functions.subtract(*logs)), kind)
 
     def categorical(
         self, logits: ArrayLike, shape: Size = (), axis: int = -1, replace: bool = True

@@ -232,7 +232,7 @@ class NumpyBackend(ShapeOps, Ordering, Contractions, Linalg, Fft, Extremes, Tens
 
     @errstate.quiet
     def cumulative_sum(self, x: Value, axis: int = -1) -> Value:
-        dtype = sum_dtype(x.dtype)
+        dtype, axis = sum_dtype(x.dtype), axis % max(len(x.shape), 1)
         if dtype in HALF:
             total = np.empty(x.shape, np.float32)
             sums.cumulative(x.array, axis, total)
