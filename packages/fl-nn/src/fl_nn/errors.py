@@ -51,8 +51,12 @@ class TrainingError(FlError, RuntimeError):
     """Training that cannot go on: a loss that is not finite, ranks that disagree."""
 
 
+class RunFolderError(TrainingError):
+    """The folder of a run that another process writes to, or that holds another run."""
+
+
 class TrainingWarning(UserWarning):
-    """A call of a Trainer that has nothing to do."""
+    """A call of a Trainer that has nothing to do, or a folder that cannot be locked."""
 
 
 class ArchError(FlError, ValueError):

@@ -6,6 +6,7 @@ from fl_nn.training.early_stop import EarlyStop as EarlyStop
 from fl_nn.training.keep_best import KeepBest as KeepBest
 from fl_nn.training.log import JsonLog as JsonLog
 from fl_nn.training.progress import Progress as Progress
+from fl_nn.training.run_folder import run_folder as run_folder
 from fl_nn.training.signals import Interrupted as Interrupted
 from fl_nn.training.signals import StopSignals as StopSignals
 from fl_nn.training.signals import stop_signals as stop_signals

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 class Report:
     """On rank 0, progress on `stream` and records in the JSON lines of `log`.
 
-    stream   None: say nothing
-    log      None: write nothing
-    every    log every so many steps (0: epochs alone)
-    begun    whether the log goes on
+    stream      None: say nothing
+    log         None: write nothing
+    every       log every so many steps (0: epochs alone)
+    goes_on_at  the length at which the log goes on, once; None: it begins. A log is changed by
+                `fit` alone, which has the folder to itself
     """
 
     def __init__(self, stream: TextIO | None, log: Path | None, every: int) -> None:
-        self.stream, self.every, self.begun = stream, every, False
+        self.stream, self.every, self._begun = stream, every, False
+        self.goes_on_at: int | None = None
         self.log = None if log is None else JsonLog(log)
         self._bar: Progress | None = None
         self._since = (0.0, 0)
@@ -34,10 +36,12 @@ class Report:
 
     def begin(self, trainer: Trainer) -> None:
         """`fit` begins."""
-        if self.log is not None and not self.begun:
+        if self.log is not None and self.goes_on_at is not None:
+            self.log.rewind(self.goes_on_at)
+        elif self.log is not None and not self._begun:
             self.log.clear()
             self.log.write(_introduction(trainer))
-        self.begun = True
+        self._begun, self.goes_on_at = True, None
         self._bar = None  # another cell of a notebook has another one
 
     def begin_epoch(self, trainer: Trainer) -> None:
