@@ -112,26 +112,40 @@ def test_two_epochs_and_resume_equal_one_run(tmp_path: Path, run: Callable[..., 
     assert again[-1] == whole[-1]
 
 
-@pytest.mark.parametrize("ranks, communicator", [(1, "local"), (2, "threads"), (2, "processes")])
-def test_sigterm_ends_a_run_that_goes_on_later(
+@pytest.mark.parametrize(
+    "ranks, communicator, number",
+    [
+        (1, "local", signal.SIGTERM),
+        (2, "threads", signal.SIGTERM),
+        (2, "processes", signal.SIGTERM),
+        pytest.param(2, "processes", signal.SIGHUP, marks=pytest.mark.defect("P16")),
+    ],
+)
+def test_a_signal_ends_a_run_that_goes_on_later(
     tmp_path: Path,
     digits_dir: Path,
     run: Callable[..., list[str]],
     ranks: int,
     communicator: str,
+    number: signal.Signals,
 ) -> None:
     several = ["--ranks", ranks, "--communicator", communicator]
     data = ["--dataset", "mnist", "--data-dir", digits_dir, *SMALL, *several, "--seed", 4]
     out = tmp_path / "run"
     command = [sys.executable, "-m", "fl_vision", "train", *data, "--epochs", 500, "--out", out]
-    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        list(map(str, command)), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     deadline = time.monotonic() + 60
     while not (out / "checkpoint.safetensors").exists():
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
+    if number == signal.SIGHUP:  # as it comes from a terminal: to all its processes
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 143
+    assert process.returncode == 128 + number
     stopped = re.fullmatch(r"fl-vision: stopped after step (\d+); --resume goes on", errors.strip())
     assert stopped is not None, errors
 

@@ -86,8 +86,8 @@ def train_classifier(
     on from the checkpoint in `out`, of any number of ranks; `overwrite` begins anew in the place of
     a run that is there, which is refused otherwise (`fl_nn.RunFolderError`); `notes` are
     plain values to keep in it. The default generator of the caller is left alone. The same recipe
-    gives the same numbers to the bit, interrupted and resumed or not. SIGINT and SIGTERM end it
-    after a step and a checkpoint: `fl_nn.Interrupted`.
+    gives the same numbers to the bit, interrupted and resumed or not. SIGINT, SIGTERM and SIGHUP
+    end it after a step and a checkpoint: `fl_nn.Interrupted`.
     """
     if not isinstance(out, Output):
         out = Output(None if out is None else Path(out))

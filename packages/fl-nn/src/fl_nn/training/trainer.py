@@ -159,9 +159,10 @@ class Trainer(Checked):
         validating after each; the history. TrainingWarning if none is left, but not after `resume`.
 
         Before epoch n the training data is told `set_epoch(n)`, n from 0, which reshuffles it.
-        SIGINT and SIGTERM end the run after the present step and a checkpoint: `Interrupted`; a
-        second one acts at once. Raises TrainingError for a loss or gradients that are not finite:
-        weights and state are those before this step, and the last checkpoint stays as it is.
+        SIGINT, SIGTERM and SIGHUP end the run after the present step and a checkpoint:
+        `Interrupted`; a second SIGINT or SIGTERM acts at once. Raises TrainingError for a loss or
+        gradients that are not finite: weights and state are those before this step, and the last
+        checkpoint stays as it is.
         """
         resumed = self._restored is not None  # the same `fit` again, which may find all done
         check_epochs(epochs, 0 if resumed else self.epoch)
