@@ -17,7 +17,7 @@ def demo(session: nox.Session) -> None:
     start = time.monotonic()
     install_editable(session, *closure("fl-vision"), fl_nn="plot", fl_vision="digits")
     session.log(f"set-up took {time.monotonic() - start:.0f} s")
-    options = session.posargs or ["--out", "runs/demo"]
+    options = session.posargs or ["--out", "runs/demo", "--overwrite"]
     session.run("fl-vision", "train", "--dataset", "digits", *options)
 
 
@@ -50,6 +50,13 @@ def memory_programs(session: nox.Session) -> None:
     """10,000 random programs through each memory manager in each mode, beside a shadow ledger."""
     tests = "packages/fl-memory/tests/test_random_programs.py"
     in_workshop(session, "python", "-m", "pytest", "-q", tests, env={"FL_MEMORY_PROGRAMS": "10000"})
+
+
+@nox.session(default=False, tags=["fl-nn"], **shared)
+def run_folders(session: nox.Session) -> None:
+    """20 pairs of trainings that begin at once in one folder, and 20 that are killed in one."""
+    tests = "packages/fl-nn/tests/test_run_folder.py"
+    in_workshop(session, "python", "-m", "pytest", "-q", tests, env={"FL_RUN_FOLDERS": "20"})
 
 
 @nox.session(default=False, **shared)

@@ -247,7 +247,7 @@ def test_killed_right_after_a_checkpoint_what_it_lists_is_there_on_resuming(tmp_
 
 def test_a_new_run_replaces_the_files_of_an_older_one(tmp_path):
     trainer(Script(1.0), nn.KeepBest(), out=tmp_path, lr=0.1).fit(batches(), epochs=1)
-    run = trainer(Script(1.0, 2.0), nn.KeepBest(), out=tmp_path, lr=0.2)
+    run = trainer(Script(1.0, 2.0), nn.KeepBest(), out=tmp_path, lr=0.2, overwrite=True)
     run.fit(batches(), epochs=2)
     best = nn.load_checkpoint(tmp_path / "best-0001.safetensors")
     assert best.position["history"] == run.history[:1]

@@ -162,9 +162,9 @@ def test_batches_of_another_size_go_on_between_epochs_alone(tmp_path):
         dynamic(dist.local(), tmp_path, 7, False)  # the checkpoint is of step 6: an epoch
     assert dist.threads.run(2, dynamic, tmp_path, None, True) == [9, 9]
     with pytest.raises(Cut):
-        dynamic(dist.local(), tmp_path, 9, False)
+        dynamic(dist.local(), tmp_path / "other", 9, False)
     with pytest.raises(dist.ProgramError, match="began with 6 batches per epoch, now there are 3"):
-        dist.threads.run(2, dynamic, tmp_path, None, True)
+        dist.threads.run(2, dynamic, tmp_path / "other", None, True)
 
 
 # ---- a rank that is killed -----------------------------------------------------------------------

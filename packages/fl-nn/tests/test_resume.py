@@ -247,7 +247,7 @@ def test_resume_needs_a_path_or_an_out_folder():
 
 def test_a_new_run_in_an_old_folder_starts_its_log_anew(tmp_path):
     for _ in range(2):
-        make(tmp_path).fit(dataset(), epochs=1)
+        make(tmp_path, overwrite=True).fit(dataset(), epochs=1)
     assert [r["event"] for r in log_of(tmp_path)].count("start") == 1
 
 

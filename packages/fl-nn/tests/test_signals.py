@@ -1,12 +1,14 @@
-"""SIGINT and SIGTERM: the step is finished, the checkpoint written, the process ends."""
+"""SIGINT, SIGTERM and SIGHUP: the step is finished, the checkpoint written, the process ends."""
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import signal
 import subprocess
 import sys
+import termios
 import threading
 
 import pytest
@@ -15,6 +17,8 @@ import fl_data as data
 import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
+
+STATUSES = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
 @pytest.fixture(autouse=True)
@@ -50,16 +54,16 @@ def trainer(*callbacks, **options):
     )
 
 
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("number, status", STATUSES)
 @pytest.mark.parametrize("at", [1, 5, 7])  # 5: the last step of an epoch
 def test_the_step_is_finished_and_the_run_goes_on_later(tmp_path, number, status, at):
-    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(n) for n, _ in STATUSES]
     run = trainer(Send(number, at), out=tmp_path)
     with pytest.raises(nn.Interrupted) as stopped:
         run.fit(batches(), batches(), epochs=3)
     assert (stopped.value.code, stopped.value.signal) == (status, number)
     assert stopped.value.checkpoint == tmp_path / "checkpoint.safetensors"
-    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(n) for n, _ in STATUSES] == before
     assert nn.load_checkpoint(stopped.value.checkpoint).position["step"] == at + 1
 
     resumed = trainer(out=tmp_path)
@@ -93,6 +97,24 @@ def test_the_second_signal_acts_at_once(tmp_path):
         run.fit(batches(), epochs=1)
     assert run.step == 1 and not run.checkpoint.exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.defect("P16")
+def test_a_second_hang_up_is_no_impatience(tmp_path):
+    run = trainer(Send(signal.SIGHUP, 1, times=3), out=tmp_path)
+    with pytest.raises(nn.Interrupted):
+        run.fit(batches(), epochs=1)
+    assert nn.load_checkpoint(run.checkpoint).position["step"] == 2
+
+
+@pytest.mark.defect("P16")
+def test_a_run_goes_on_when_nobody_hears_it():
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise OSError(5, "Input/output error")
+
+    run = trainer(progress=True, stream=Closed())
+    assert len(run.fit(batches(), epochs=2)) == 2
 
 
 def test_what_is_said_and_that_nothing_is_kept_without_a_folder():
@@ -159,6 +181,28 @@ model = nn.Linear(2, 1)
 run = nn.Trainer(model, nn.SGD(model.parameters(), lr=0.1), nn.mse, callbacks=[Slow()], out="run")
 run.fit([(ft.ones((4, 2)), ft.ones((4, 1)))] * 10_000, epochs=1)
 """
+
+
+QUIET = PROGRAM.replace("print(trainer.step, flush=True)", "pass")
+
+
+@pytest.mark.defect("P16")
+def test_the_terminal_is_closed(tmp_path):
+    def take_terminal():
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    lead, follow = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", QUIET], cwd=tmp_path, stdin=follow, stdout=follow, stderr=follow,
+        start_new_session=True, preexec_fn=take_terminal,
+    )  # fmt: skip
+    os.close(follow)
+    while b"loss" not in os.read(lead, 1000):  # the bar: it trains
+        pass
+    os.close(lead)
+    assert process.wait(timeout=60) == 129
+    position = nn.load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").position
+    assert position["step"] >= 1
 
 
 def test_as_a_process(tmp_path):

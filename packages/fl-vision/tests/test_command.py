@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from fl_nn import run_folder
 from fl_vision import DataOptions, load_dataset
 from fl_vision.cli import main
 
@@ -110,26 +112,40 @@ def test_two_epochs_and_resume_equal_one_run(tmp_path: Path, run: Callable[..., 
     assert again[-1] == whole[-1]
 
 
-@pytest.mark.parametrize("ranks, communicator", [(1, "local"), (2, "threads"), (2, "processes")])
-def test_sigterm_ends_a_run_that_goes_on_later(
+@pytest.mark.parametrize(
+    "ranks, communicator, number",
+    [
+        (1, "local", signal.SIGTERM),
+        (2, "threads", signal.SIGTERM),
+        (2, "processes", signal.SIGTERM),
+        pytest.param(2, "processes", signal.SIGHUP, marks=pytest.mark.defect("P16")),
+    ],
+)
+def test_a_signal_ends_a_run_that_goes_on_later(
     tmp_path: Path,
     digits_dir: Path,
     run: Callable[..., list[str]],
     ranks: int,
     communicator: str,
+    number: signal.Signals,
 ) -> None:
     several = ["--ranks", ranks, "--communicator", communicator]
     data = ["--dataset", "mnist", "--data-dir", digits_dir, *SMALL, *several, "--seed", 4]
     out = tmp_path / "run"
     command = [sys.executable, "-m", "fl_vision", "train", *data, "--epochs", 500, "--out", out]
-    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        list(map(str, command)), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     deadline = time.monotonic() + 60
     while not (out / "checkpoint.safetensors").exists():
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
+    if number == signal.SIGHUP:  # as it comes from a terminal: to all its processes
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 143
+    assert process.returncode == 128 + number
     stopped = re.fullmatch(r"fl-vision: stopped after step (\d+); --resume goes on", errors.strip())
     assert stopped is not None, errors
 
@@ -153,6 +169,64 @@ def test_all_of_the_trainer_by_options(
     accuracy = max(r["valid_accuracy"] for r in epochs(tmp_path / "run") if r["event"] == "epoch")
     assert run("eval", best) == [f"test accuracy {accuracy / 100:.4f}"]
     assert run("train", "--resume", "--quiet", "--out", tmp_path / "run")[-1] == printed[-1]
+
+
+@pytest.mark.defect("P3")
+def test_a_finished_run_is_replaced_if_asked_alone(
+    tmp_path: Path,
+    digits_dir: Path,
+    run: Callable[..., list[str]],
+    refuse: Callable[..., str],
+) -> None:
+    data = ["train", "--dataset", "mnist", "--data-dir", digits_dir, *SMALL]
+    out = tmp_path / "run"
+    run(*data, "--out", out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    said = refuse(*data, "--out", out)
+    assert f"{out} holds a run already: --resume goes on with it, --overwrite" in said
+    assert "not allowed with argument --resume" in refuse(*data, "--resume", "--overwrite")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    run(*data, "--epochs", 1, "--overwrite", "--out", out)
+    assert [r["epoch"] for r in epochs(out) if r["event"] == "epoch"] == [1]
+
+
+@pytest.mark.defect("P3")
+def test_each_data_set_has_a_folder_of_its_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    digits_dir: Path,
+    write_image: Callable[..., Path],
+    run: Callable[..., list[str]],
+    refuse: Callable[..., str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for index in range(4):
+        write_image(f"pictures/a/{index}.png", size=(8, 8))
+        write_image(f"pictures/b/{index}.png", size=(8, 8))
+    run("train", "--dataset", "mnist", "--data-dir", "data", *SMALL)
+    run("train", "--dataset", "folder", "--data-dir", "pictures", "--epochs", 1, "--quiet")
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
+        "folder-pictures", "mnist",
+    ]  # fmt: skip
+    said = refuse("train", "--resume")
+    assert "no run to resume in runs/digits" in said and "--dataset which run it is" in said
+
+
+@pytest.mark.defect("P4")
+def test_a_run_that_another_process_writes_is_left_alone(
+    tmp_path: Path, digits_dir: Path, refuse: Callable[..., str]
+) -> None:
+    with run_folder(tmp_path / "run"):
+        thread = threading.Thread(
+            target=lambda: said.append(
+                refuse("train", "--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--out",
+                       tmp_path / "run")
+            )
+        )  # fmt: skip
+        said: list[str] = []
+        thread.start()
+        thread.join()
+    assert f"process {os.getpid()} (this one) writes a run there" in said[0]
 
 
 def test_a_folder_of_images(
@@ -328,7 +402,8 @@ def test_bad_files(
 
     labels = digits_dir / "t10k-labels-idx1-ubyte.gz"
     labels.write_bytes(labels.read_bytes()[:20])
-    assert f"[idx] {labels}" in refuse("train", *data, *SMALL, "--out", out)
+    again = ["train", *data, *SMALL, "--overwrite", "--out", out]
+    assert f"[idx] {labels}" in refuse(*again)
 
 
 def test_an_image_that_breaks_while_training(

@@ -22,6 +22,7 @@ from fl_nn.errors import DivergenceError as DivergenceError
 from fl_nn.errors import FlError as FlError
 from fl_nn.errors import ModuleError as ModuleError
 from fl_nn.errors import ParameterError as ParameterError
+from fl_nn.errors import RunFolderError as RunFolderError
 from fl_nn.errors import StateDictError as StateDictError
 from fl_nn.errors import TrainingError as TrainingError
 from fl_nn.errors import TrainingWarning as TrainingWarning
@@ -194,6 +195,7 @@ from fl_nn.training import StopSignals as StopSignals
 from fl_nn.training import TensorBoard as TensorBoard
 from fl_nn.training import Trainer as Trainer
 from fl_nn.training import find_lr as find_lr
+from fl_nn.training import run_folder as run_folder
 from fl_nn.training import stop_signals as stop_signals
 from fl_nn.weights import load_weights as load_weights
 from fl_nn.weights import save_weights as save_weights

@@ -55,8 +55,12 @@ class DivergenceError(TrainingError):
     """A loss or gradients that are not finite."""
 
 
+class RunFolderError(TrainingError):
+    """The folder of a run that another process writes to, or that holds another run."""
+
+
 class TrainingWarning(UserWarning):
-    """A call of a Trainer that has nothing to do."""
+    """A call of a Trainer that has nothing to do, or a folder that cannot be locked."""
 
 
 class ArchError(FlError, ValueError):

@@ -9,16 +9,27 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from fl_tensor.errors import FileError
 
-__all__ = ["found", "open_regular", "replacing", "require_regular", "target_of", "unwritable"]
+__all__ = [
+    "found",
+    "free_bytes",
+    "open_regular",
+    "replacing",
+    "require_regular",
+    "target_of",
+    "unwritable",
+]
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_FOLDER = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST)
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
 _KINDS = {
@@ -74,16 +85,44 @@ def target_of(path: AnyPath) -> Path:
     return target
 
 
-def unwritable(path: AnyPath, error: OSError) -> FileError:
-    """What to raise where ``path`` cannot be written."""
-    reason = error.strerror or str(error)
-    return FileError(error.errno or errno.EIO, f"cannot be written ({reason})", os.fspath(path))
+def unwritable(path: AnyPath, error: OSError, size: int | None = None) -> FileError:
+    """What to raise where ``path`` cannot be written: the reason, the ``size`` in bytes that the
+    file would have, if it is known, and the way out."""
+    said = f"cannot be written ({error.strerror or error})"
+    if error.errno in _NO_ROOM:
+        facts = [] if size is None else [f"it takes {_megabytes(size)}"]
+        free = free_bytes(path)
+        if error.errno == errno.ENOSPC and free is not None:
+            facts.append(f"{_megabytes(free)} are free")
+        said += f": {' and '.join(facts)}" if facts else ""
+        said += "; remove files there, or give a folder on another disk"
+    elif error.errno in _NO_FOLDER:
+        said += "; give a folder to write to"
+    return FileError(error.errno or errno.EIO, said, os.fspath(path))
+
+
+def free_bytes(path: AnyPath) -> int | None:
+    """What is free where ``path`` is, or would be; None where the system does not say. Quotas are
+    not looked at."""
+    place = Path(os.path.abspath(os.path.realpath(path)))
+    for folder in (place, *place.parents):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            try:
+                return shutil.disk_usage(folder).free
+            except PermissionError:
+                return None
+    return None
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 @contextmanager
-def replacing(path: AnyPath, parents: bool = False) -> Iterator[BinaryIO]:
+def replacing(path: AnyPath, parents: bool = False, size: int | None = None) -> Iterator[BinaryIO]:
     """A file to write, which takes the place of ``path`` when the block ends without an error. A
     link stays, and the file that it leads to is replaced. ``parents``: make missing folders.
+    ``size``: in bytes, for the error, where it is known beforehand.
 
     The bytes reach the disk under another name before the rename, which is atomic, and the rename
     reaches it before the block is left: killed at any moment, ``path`` is whole. Raises FileError
@@ -107,7 +146,7 @@ def replacing(path: AnyPath, parents: bool = False) -> Iterator[BinaryIO]:
     except FileError:
         raise
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise unwritable(path, error, size) from error
 
 
 def _sync_folder(folder: Path) -> None:

@@ -71,6 +71,7 @@ def train_classifier(
     out: str | Path | Output | None = None,
     communicator: Communicator | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     prefetch: int = 0,
     progress: bool = True,
     notes: Mapping[str, Any] | None = None,
@@ -82,10 +83,11 @@ def train_classifier(
 
     `out` is the folder for checkpoint and log, or an `Output`; the ranks of `communicator`, which
     all call this, share every batch; `prefetch` batches are made ahead by a thread; `resume` goes
-    on from the checkpoint in `out`, of any number of ranks; `notes` are plain values to keep in it.
-    The default generator of the caller is left alone. The same recipe gives the same numbers to the
-    bit, interrupted and resumed or not. SIGINT and SIGTERM end it after a step and a checkpoint:
-    `fl_nn.Interrupted`.
+    on from the checkpoint in `out`, of any number of ranks; `overwrite` begins anew in the place of
+    a run that is there, which is refused otherwise (`fl_nn.RunFolderError`); `notes` are
+    plain values to keep in it. The default generator of the caller is left alone. The same recipe
+    gives the same numbers to the bit, interrupted and resumed or not. SIGINT, SIGTERM and SIGHUP
+    end it after a step and a checkpoint: `fl_nn.Interrupted`.
     """
     if not isinstance(out, Output):
         out = Output(None if out is None else Path(out))
@@ -95,7 +97,7 @@ def train_classifier(
     mean, std = channel_statistics(train)
     normalise = Normalise(mean, std, ft.dtype(recipe.dtype))
     data = replace(data, train=train)
-    plan = _Plan(data, valid or data.test, recipe, normalise, out, resume, prefetch)
+    plan = _Plan(data, valid or data.test, recipe, normalise, out, resume, overwrite, prefetch)
 
     def run() -> Trained:
         ft.set_default_generator(ft.Generator(recipe.seed))
@@ -112,6 +114,7 @@ class _Plan:
     normalise: Normalise
     out: Output
     resume: bool
+    overwrite: bool
     prefetch: int
 
     def run(self, communicator: Communicator, progress: bool, notes: dict[str, Any]) -> Trained:
@@ -131,6 +134,7 @@ class _Plan:
             communicator=communicator,
             meters={"accuracy": FrameErrorMeter(accuracy=True)},
             out=out.folder,
+            overwrite=self.overwrite,
             checkpoint_every=out.checkpoint_every or None,
             log_every=1,
             progress=progress,

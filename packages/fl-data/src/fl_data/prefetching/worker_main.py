@@ -62,9 +62,9 @@ def main(connection: Connection, inherited: Sequence[Connection]) -> None:
     """Serve the process at the other end of `connection` until that end is closed."""
     for end in inherited:
         end.close()
-    # Control-C reaches all processes of a terminal: the consumer decides what becomes of it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # Control-C, and the end of a terminal, reach all its processes: the consumer decides.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     set_num_threads(1)  # the workers are what runs in parallel
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         _Worker(connection).serve()

@@ -73,7 +73,7 @@ class _Children:
         self._pipes: dict[Connection, int] = {}
         self._joined = 0
         self._context = multiprocessing.get_context("forkserver")
-        preloaded = {"fl_dist.processes", "fl_dist.launch.wire"}
+        preloaded = {"fl_dist.processes", "fl_dist.launch.wire", "fl_dist.launch.fork_server"}
         preloaded |= {name for name in sys.modules if name.startswith("fl_") and "." not in name}
         self._context.set_forkserver_preload(sorted(preloaded))
 
@@ -168,7 +168,8 @@ def what_ended(rank: int, exitcode: int | None) -> str:
 
 
 def _child(packed: bytes, place: RankInfo, pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's, which ends all
+    for number in (signal.SIGINT, signal.SIGHUP):  # the terminal's are the caller's, who ends all
+        signal.signal(number, signal.SIG_IGN)
     end_with_parent()
 
     def joined() -> None:

@@ -67,9 +67,7 @@ def resume(trainer: Trainer, path: Path) -> Position:
     for name, meter in meters.items():
         trainer.meters[name].load_state(meter.state())
     trainer.metadata = {**checkpoint.metadata, **trainer.metadata}
-    if trainer.report.log is not None:
-        trainer.report.log.rewind(position.log)
-    trainer.report.begun = True
+    trainer.report.goes_on_at = position.log
     return position
 
 

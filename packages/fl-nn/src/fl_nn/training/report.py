@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,16 +18,19 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """On rank 0, progress on `stream` and records in the JSON lines of `log`.
+    """On rank 0, progress on `stream` and records in the JSON lines of `log`. Nothing is said any
+    more, and the run goes on, where nobody hears it: the terminal is closed, or the pipe is.
 
-    stream   None: say nothing
-    log      None: write nothing
-    every    log every so many steps (0: epochs alone)
-    begun    whether the log goes on
+    stream      None: say nothing
+    log         None: write nothing
+    every       log every so many steps (0: epochs alone)
+    goes_on_at  the length at which the log goes on, once; None: it begins. A log is changed by
+                `fit` alone, which has the folder to itself
     """
 
     def __init__(self, stream: TextIO | None, log: Path | None, every: int) -> None:
-        self.stream, self.every, self.begun = stream, every, False
+        self.stream, self.every, self._begun = stream, every, False
+        self.goes_on_at: int | None = None
         self.log = None if log is None else JsonLog(log)
         self._bar: Progress | None = None
         self._since = (0.0, 0)
@@ -34,10 +38,12 @@ class Report:
 
     def begin(self, trainer: Trainer) -> None:
         """`fit` begins."""
-        if self.log is not None and not self.begun:
+        if self.log is not None and self.goes_on_at is not None:
+            self.log.rewind(self.goes_on_at)
+        elif self.log is not None and not self._begun:
             self.log.clear()
             self.log.write(_introduction(trainer))
-        self.begun = True
+        self._begun, self.goes_on_at = True, None
         self._bar = None  # another cell of a notebook has another one
 
     def begin_epoch(self, trainer: Trainer) -> None:
@@ -56,7 +62,8 @@ class Report:
             self.log.write(record | {name: float(x) for name, x in trainer.figures.items()})
         if self._bar is not None:
             samples = trainer.samples - self._since[1]
-            self._bar.update(trainer.batch, f"loss {trainer.last_loss:.4f}", samples)
+            with self._while_heard():
+                self._bar.update(trainer.batch, f"loss {trainer.last_loss:.4f}", samples)
 
     def skip(self, trainer: Trainer) -> None:
         """The scaler made no step."""
@@ -69,7 +76,8 @@ class Report:
         seconds, samples = time.monotonic() - self._since[0], trainer.samples - self._since[1]
         self._rate = samples / max(seconds, 1e-9)
         if self._bar is not None:
-            self._bar.finish()
+            with self._while_heard():
+                self._bar.finish()
 
     def end_epoch(self, trainer: Trainer, record: Mapping[str, Any]) -> None:
         """An epoch is in the history."""
@@ -82,7 +90,15 @@ class Report:
     def say(self, line: str) -> None:
         """A line for people."""
         if self.stream is not None:
-            print(line, file=self.stream, flush=True)
+            with self._while_heard():
+                print(line, file=self.stream, flush=True)
+
+    @contextmanager
+    def _while_heard(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError:
+            self.stream = self._bar = None
 
 
 def report_of(

@@ -1,4 +1,4 @@
-"""Graceful handling of SIGINT and SIGTERM: the run ends after its step."""
+"""Graceful handling of SIGINT, SIGTERM and SIGHUP: the run ends after its step."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(SystemExit):
-    """A run that SIGINT or SIGTERM ended after a step. Uncaught, the process exits with
-    128 + the number of the signal, as shells have it: 130 for SIGINT, 143 for SIGTERM.
+    """A run that SIGINT, SIGTERM or SIGHUP ended after a step. Uncaught, the process exits with
+    128 + the number of the signal, as shells have it: 130 for SIGINT, 143 for SIGTERM, 129 for
+    SIGHUP, which comes when the terminal is closed.
 
     No FlError, and no Exception: what handles failures and tries again must not swallow it.
 
@@ -60,7 +61,7 @@ class StopSignals:
     def _handle(self, number: int, frame: object) -> None:
         if self.received is None:
             self.received = number
-        else:
+        elif number != signal.SIGHUP:  # of which shell and system may both send one
             self._restore()
             signal.raise_signal(number)
 
@@ -70,8 +71,8 @@ _CURRENT: ContextVar[StopSignals | None] = ContextVar("fl_nn_stop_signals", defa
 
 @contextmanager
 def stop_signals() -> Iterator[StopSignals]:
-    """Inside the block the first SIGINT or SIGTERM is noted and no more; a second one does at once
-    what it did before the block. Afterwards the handlers are as they were.
+    """Inside the block the first SIGINT, SIGTERM or SIGHUP is noted and no more. A second SIGINT or
+    SIGTERM does at once what it did before the block. Afterwards the handlers are as they were.
 
     `Trainer.fit` enters it. Enter it yourself, in the main thread, around ranks in threads
     (`fl_dist.threads.run`): Python delivers signals to the main thread alone. An inner block shares

@@ -34,12 +34,10 @@ from fl_nn.training.checks import (
 from fl_nn.training.inference import fixed_epoch_dataset, inference, measure, predicted, results
 from fl_nn.training.position import Position
 from fl_nn.training.report import report_of
+from fl_nn.training.run_folder import CHECKPOINT, LOG, RunFolder
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
 from fl_nn.training.step import train_step, windows
 from fl_tensor.annotations import Checked
-
-CHECKPOINT = "checkpoint.safetensors"
-LOG = "log.jsonl"
 
 
 class Trainer(Checked):
@@ -54,7 +52,10 @@ class Trainer(Checked):
                        rank=, world_size=)`). Rank 0's weights are given to all; gradients are
                        averaged over the samples of the global batch, whatever the shares
     meters             figures by name, `meter.add(output, target)`, for training and validation
-    out                folder for `checkpoint.safetensors` and `log.jsonl`; without, none is written
+    out                folder for `checkpoint.safetensors` and `log.jsonl`, which belongs to this
+                       process while `fit` runs (`run_folder`); without, none is written
+    overwrite          a run that `out` holds is replaced. Otherwise it is refused (RunFolderError)
+                       unless `resume` goes on with it
     checkpoint_every   also write a checkpoint every so many steps, not just after each epoch
     log_every          log the loss of every so many steps (0: epochs alone)
     progress           False: say nothing. Only rank 0 speaks, on `stream` (standard error)
@@ -91,6 +92,7 @@ class Trainer(Checked):
         communicator: dist.Communicator | None = None,
         meters: Mapping[str, Meter] | None = None,
         out: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
         checkpoint_every: int | None = None,
         log_every: int = 0,
         progress: bool = True,
@@ -112,6 +114,8 @@ class Trainer(Checked):
         check_meters(meters or {})
         self.meters: dict[str, Meter] = {"loss": AverageValueMeter(), **(meters or {})}
         self.out = None if out is None else Path(out)
+        lead = self.communicator.rank == 0
+        self._folder = RunFolder(self.out, overwrite) if self.out is not None and lead else None
         self.checkpoint_every, self.accumulate = checkpoint_every, accumulate
         self.schedule, self.ema, self.scaler = schedule, ema, scaler
         self.metadata = dict(metadata or {})
@@ -129,7 +133,7 @@ class Trainer(Checked):
         self.figures: dict[str, Any] = {}
         self.history: list[dict[str, Any]] = []
         self.report = report_of(
-            self.communicator.rank == 0,
+            lead,
             progress,
             stream,
             None if self.out is None else self.out / LOG,
@@ -155,28 +159,22 @@ class Trainer(Checked):
         validating after each; the history. TrainingWarning if none is left, but not after `resume`.
 
         Before epoch n the training data is told `set_epoch(n)`, n from 0, which reshuffles it.
-        SIGINT and SIGTERM end the run after the present step and a checkpoint: `Interrupted`; a
-        second one acts at once. Raises TrainingError for a loss or gradients that are not finite:
-        weights and state are those before this step, and the last checkpoint stays as it is.
+        SIGINT, SIGTERM and SIGHUP end the run after the present step and a checkpoint:
+        `Interrupted`; a second SIGINT or SIGTERM acts at once. Raises TrainingError for a loss or
+        gradients that are not finite: weights and state are those before this step, and the last
+        checkpoint stays as it is.
         """
         resumed = self._restored is not None  # the same `fit` again, which may find all done
         check_epochs(epochs, 0 if resumed else self.epoch)
         train = as_dataset(train_batches)
         valid = None if valid_batches is None else as_dataset(valid_batches)
-        self.datasets = [train] if valid is None else [train, valid]
-        if self._restored is not None:
-            everyones, self._restored = self._restored.seeds, None
-            mine = everyones[self.communicator.rank] if everyones else [None, None]
-            for ds, seeds in zip(self.datasets, mine, strict=False):
-                restore_seeds(seeds or None, ds)  # before they were kept they were 0
-        everyone = dist.all_gather_object(self.communicator, len(train))
-        check_length(len(train), everyone, self._expected)
-        self.batches, self.epochs, self._expected = len(train), epochs, None
-        distributed.broadcast_model(self.communicator, self.model)
-        self._stopped = ""
         with ExitStack() as stack:
+            stack.enter_context(self._writing())
+            self._prepare(train, valid, epochs)
             stack.enter_context(ft.reproducible())
             self._signals = stack.enter_context(stop_signals())
+            if self._folder is not None:
+                self._folder.begin()
             self.report.begin(self)
             stack.callback(self.tell, "on_fit_end")
             self.tell("on_fit_start")
@@ -247,20 +245,41 @@ class Trainer(Checked):
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write a checkpoint (rank 0 does; every rank calls it). Default: the one in `out`."""
         target = self.checkpoint if path is None else Path(path)
-        checkpointing.save(self, target, self._seconds)
-        self.tell("on_checkpoint", target)
+        own = self._folder if target == (self.out or Path()) / CHECKPOINT else None
+        with nullcontext() if own is None else own.writing():
+            checkpointing.save(self, target, self._seconds)
+            if own is not None:
+                own.own(own.seen())
+            self.tell("on_checkpoint", target)
 
     def resume(self, path: str | os.PathLike[str] | None = None) -> None:
         """Go back to where a checkpoint was written: weights, optimizer, schedule, averages,
         callbacks and other parts, random generators, position in the data, meters, log. Default:
         the one in `out`. Raises CheckpointError, and changes nothing, when it does not fit."""
-        position = checkpointing.resume(self, self.checkpoint if path is None else Path(path))
+        source = self.checkpoint if path is None else Path(path)
+        seen = None if self._folder is None else self._folder.seen()
+        position = checkpointing.resume(self, source)
+        if self._folder is not None and source.parent == self._folder.path:
+            self._folder.own(seen)
         self.epoch, self.batch, self.step = position.epoch, position.batch, position.step
         self.history, self._seconds = position.history, position.seconds
         self._expected = position.batches or None
         self._restored = position
 
     # ---- parts -------------------------------------------------------------------------------
+
+    def _prepare(self, train: Dataset, valid: Dataset | None, epochs: int) -> None:
+        self.datasets = [train] if valid is None else [train, valid]
+        if self._restored is not None:
+            everyones, self._restored = self._restored.seeds, None
+            mine = everyones[self.communicator.rank] if everyones else [None, None]
+            for ds, seeds in zip(self.datasets, mine, strict=False):
+                restore_seeds(seeds or None, ds)  # before they were kept they were 0
+        everyone = dist.all_gather_object(self.communicator, len(train))
+        check_length(len(train), everyone, self._expected)
+        self.batches, self.epochs, self._expected = len(train), epochs, None
+        distributed.broadcast_model(self.communicator, self.model)
+        self._stopped = ""
 
     def _train_epoch(self, train: Dataset) -> None:
         start, before = time.monotonic(), self._seconds
@@ -322,6 +341,9 @@ class Trainer(Checked):
         if number:
             raise Interrupted(number, self.step, None if self.out is None else self.checkpoint)
         return bool(self._stopped)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._folder is None else self._folder.writing()
 
     def _save_if_wanted(self) -> None:
         if self.out is not None:

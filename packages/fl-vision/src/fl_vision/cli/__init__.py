@@ -29,7 +29,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 0, or 2 with one line on standard error. Stopped by
-    SIGINT or SIGTERM, it is 130 or 143."""
+    SIGINT, SIGTERM or SIGHUP, it is 130, 143 or 129."""
     try:
         arguments = build_parser().parse_args(argv)
         with contextlib.ExitStack() as stack:
@@ -45,7 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fl-vision: error: {' '.join(str(reported).split())}", file=sys.stderr)
         return USAGE_STATUS
     except Interrupted as stopped:
-        print(f"fl-vision: stopped after step {stopped.step}; --resume goes on", file=sys.stderr)
+        with contextlib.suppress(OSError):  # the terminal is closed
+            print(
+                f"fl-vision: stopped after step {stopped.step}; --resume goes on", file=sys.stderr
+            )
         return 128 + stopped.signal
     except KeyboardInterrupt:
         print("fl-vision: interrupted; --resume goes on from the last checkpoint", file=sys.stderr)

@@ -12,7 +12,8 @@ from fl_vision._version import __version__
 from fl_vision.datasets import dataset_names
 from fl_vision.errors import UsageError
 
-DEFAULT_OUT = Path("runs/fl-vision")
+#: Where the run of each data set is kept unless `--out` says where.
+RUNS = Path("runs")
 DTYPES = ("float32", "float64")
 
 
@@ -70,8 +71,10 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     recipe("--patience", type=_integer(1), help="stop after so many epochs without progress")
     recipe("--validation", type=_fraction, help="share held out for that (default 0.1 if needed)")
     run = parser.add_argument_group("run").add_argument
-    run("--out", type=Path, default=DEFAULT_OUT, help=f"folder to write to (default {DEFAULT_OUT})")
-    run("--resume", action="store_true", help="go on with the run in --out, to the same bits")
+    run("--out", type=Path, help=f"folder to write to (default: {RUNS}/ and the data set's name)")
+    kept = parser.add_mutually_exclusive_group().add_argument
+    kept("--resume", action="store_true", help="go on with the run in --out, to the same bits")
+    kept("--overwrite", action="store_true", help="begin anew in place of the run in --out")
     run("--ranks", type=_integer(1), metavar="N", help="train data-parallel (default 1)")
     run("--communicator", metavar="NAME", help="of the ranks (default processes)")
     run("--prefetch", type=_integer(0), default=0, help="batches made ahead by a thread")

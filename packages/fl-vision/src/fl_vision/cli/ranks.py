@@ -14,6 +14,8 @@ from fl_nn import Interrupted, stop_signals
 from fl_vision.cli.train import train
 from fl_vision.errors import UsageError
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 def train_on_ranks(arguments: argparse.Namespace) -> None:
     """`train` on the ranks of the launcher that started this process (`fl-dist run`, `torchrun`,
@@ -60,10 +62,10 @@ def _call(kind: type[dist.Communicator], ranks: int, arguments: argparse.Namespa
 
 @contextmanager
 def _told_to_children() -> Iterator[list[int]]:
-    """Inside the block, a first SIGINT or SIGTERM asks the ranks to stop after their step; a second
-    one does at once what it did before. Gives the signals that came."""
+    """Inside the block, a first SIGINT, SIGTERM or SIGHUP asks the ranks to stop after their step.
+    A second SIGINT or SIGTERM does at once what it did before. Gives the signals that came."""
     received: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def restore() -> None:
         for number, handler in before.items():
@@ -71,6 +73,8 @@ def _told_to_children() -> Iterator[list[int]]:
 
     def tell(number: int, frame: object) -> None:
         children = multiprocessing.active_children()
+        if received and number == signal.SIGHUP:
+            return
         if received or not children:
             restore()
             signal.raise_signal(number)

@@ -4,51 +4,62 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
 from fl_dist import Communicator
-from fl_nn import load_checkpoint
+from fl_nn import load_checkpoint, run_folder
 from fl_vision.classifier import checkpoint_path, description_of
+from fl_vision.cli.arguments import RUNS
 from fl_vision.cli.commands import accuracy_line, data_settings, load_data
 from fl_vision.datasets import ImageData
 from fl_vision.errors import UsageError
 from fl_vision.recipe import Recipe, recipe_for
 from fl_vision.report import draw_run
-from fl_vision.training import Output, train_classifier
+from fl_vision.training import Output, Trained, train_classifier
 
 DEFAULT_DATASET = "digits"
 
 
 def train(communicator: Communicator, arguments: argparse.Namespace) -> list[str]:
-    """Train with the other ranks. Rank 0 writes checkpoint, log and pictures into `--out`. The
-    lines to print, the test accuracy last; none on other ranks."""
+    """Train with the other ranks. Rank 0 writes checkpoint, log and pictures into `--out`, which is
+    its own meanwhile. The lines to print, the test accuracy last; none on other ranks."""
     given = {name: getattr(arguments, name) for name in Recipe.names()}
-    out: Path = arguments.out
+    out = arguments.out or default_out(arguments)
     if arguments.resume:
         settings, recipe = _continued(data_settings(arguments), given, out)
     else:
+        if communicator.rank == 0 and not arguments.overwrite:
+            _require_no_run(out)
         settings = data_settings(arguments, {"dataset": DEFAULT_DATASET})
         recipe = recipe_for(settings["dataset"], **given)
     data = _loaded_by_one_first(communicator, settings, not arguments.no_download)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(f"[train] --out {out}: {reason}; give a folder to write to") from None
-    trained = train_classifier(
-        data,
-        recipe,
-        out=Output(out, arguments.checkpoint_every, arguments.keep_best, arguments.tensorboard),
-        communicator=communicator,
-        resume=arguments.resume,
-        prefetch=arguments.prefetch,
-        progress=not arguments.quiet,
-        notes={"data": settings},
-    )
-    if communicator.rank:
-        return []
+    with run_folder(out) if communicator.rank == 0 else nullcontext():
+        trained = train_classifier(
+            data,
+            recipe,
+            out=Output(out, arguments.checkpoint_every, arguments.keep_best, arguments.tensorboard),
+            communicator=communicator,
+            resume=arguments.resume,
+            overwrite=arguments.overwrite,
+            prefetch=arguments.prefetch,
+            progress=not arguments.quiet,
+            notes={"data": settings},
+        )
+        return [] if communicator.rank else _reported(out, data, recipe, trained)
+
+
+def default_out(arguments: argparse.Namespace) -> Path:
+    """The folder of a run where none was given: each data set has its own."""
+    dataset = arguments.dataset or DEFAULT_DATASET
+    folder = "" if arguments.data_dir is None else arguments.data_dir.resolve().name
+    return RUNS / (f"{dataset}-{folder}" if dataset == "folder" and folder else dataset)
+
+
+def _reported(out: Path, data: ImageData, recipe: Recipe, trained: Trained) -> list[str]:
+    """Draw the pictures of a run; the lines to print."""
     found = trained.classifier.classify(data.test)
     about = f"seed {recipe.seed}, {len(trained.history)} epochs"
     written = [str(checkpoint_path(out)), "log.jsonl"]
@@ -73,13 +84,29 @@ def _loaded_by_one_first(
     return data if communicator.rank == 0 else load_data(settings, download)
 
 
+def _require_no_run(out: Path) -> None:
+    if (out / "checkpoint.safetensors").is_file():
+        raise UsageError(
+            f"[train] {out} holds a run already: --resume goes on with it, --overwrite begins anew "
+            "in its place, and another --out keeps both"
+        )
+
+
+def _require_run(out: Path) -> Path:
+    path = out / "checkpoint.safetensors"
+    if not path.is_file():
+        raise UsageError(
+            f"[train] there is no run to resume in {out}; leave --resume out, or say with --out or "
+            "--dataset which run it is"
+        )
+    return path
+
+
 def _continued(
     given_data: Mapping[str, Any], given: Mapping[str, Any], out: Path
 ) -> tuple[dict[str, Any], Recipe]:
     """The settings of the run in `out`; only the number of epochs may be another."""
-    path = out / "checkpoint.safetensors"
-    if not path.is_file():
-        raise UsageError(f"[train] there is no run to resume in {out}; leave --resume out")
+    path = _require_run(out)
     notes = description_of(load_checkpoint(path), path)
     stored, stored_data = notes.get("recipe"), notes.get("data")
     if not isinstance(stored, dict) or not isinstance(stored_data, dict):
