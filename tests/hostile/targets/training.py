@@ -56,13 +56,14 @@ KINDS_OF_SCHEDULES = {
 }
 
 
-BATCHES = [(x(), x(2, 4))]
+def batches() -> Any:
+    return [(x(), x(2, 4))]
 
 
 def fitted(**options: Any) -> Any:
     m = model()
     trainer = nn.Trainer(m, nn.SGD(m.parameters(), lr=0.1), nn.mse, progress=False)
-    return trainer.fit(BATCHES, **options)
+    return trainer.fit(batches(), **options)
 
 
 TARGETS: list[Target] = [
@@ -212,7 +213,7 @@ TARGETS: list[Target] = [
     ),
     target(
         "nn.find_lr",
-        {"trainer": lambda: _trainer(model(), None, loss=nn.mse), "batches": lambda: BATCHES},
+        {"trainer": lambda: _trainer(model(), None, loss=nn.mse), "batches": batches},
         trainer="module",
         batches="iterable",
         lowest="rate",
