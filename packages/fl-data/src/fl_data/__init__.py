@@ -49,6 +49,7 @@ from fl_data.streams.shards import ShardStream as ShardStream
 from fl_data.streams.stream import Stream as Stream
 from fl_data.streams.stream import StreamIterator as StreamIterator
 from fl_data.tables.table import Table as Table
+from fl_data.tables.table_stream import TableStream as TableStream
 from fl_data.transforms.cache import CachedTransform as CachedTransform
 from fl_data.transforms.fingerprint import fingerprint as fingerprint
 from fl_data.transforms.transform import RandomTransform as RandomTransform

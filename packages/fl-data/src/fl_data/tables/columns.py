@@ -7,7 +7,7 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_data.errors import DataError
-from fl_data.tables.reading import pyarrow
+from fl_data.tables.reading import is_text, pyarrow
 
 
 def tensor_of(
@@ -24,7 +24,7 @@ def tensor_of(
     """
     types = pyarrow().types
     kind = column.type
-    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
+    if is_text(kind):
         return _codes(name, column, missing, categories)
     if categories is not None:
         raise DataError(

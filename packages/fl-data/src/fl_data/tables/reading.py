@@ -47,7 +47,7 @@ def read(
     if kind in PARQUET:
         table = _parquet(path, columns)
     elif kind in ARROW:
-        table = _arrow(path)
+        table = _arrow_file(path).read_all()
     elif kind in CSV:
         separator = delimiter or ("\t" if kind == ".tsv" else ",")
         table = _csv(path, texts, missing_values, separator, encoding)
@@ -74,35 +74,81 @@ def require(path: Path, wanted: Collection[str], present: Sequence[str]) -> None
             )
 
 
+def same_columns(path: Path, table: Any, first_path: Path, first: Any) -> None:
+    """Raises `FileFormatError` unless a table has the columns of the first one, in their types."""
+    for field in first.schema:
+        require(path, [field.name], table.column_names)
+        kind = table.schema.field(field.name).type
+        if kind != field.type:
+            raise FileFormatError(
+                f"[Table] {path}: column {field.name!r} has {kind}, and {field.type} in "
+                f"{first_path}: write the files with one type"
+            )
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a column of this type has texts, or numbers of them."""
+    types = pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind))
+
+
+def group_sizes(path: Path, columns: Sequence[str] | None) -> list[int]:
+    """The rows of each row group of a Parquet file, or record batch of an Arrow file."""
+    opened(path).close()
+    if path.suffix.lower() in PARQUET:
+        metadata = _parquet_file(path, columns).metadata
+        return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    if path.suffix.lower() in ARROW:
+        reader = _arrow_file(path)
+        require(path, columns or [], reader.schema.names)
+        return [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+    raise FileFormatError(
+        f"[TableStream] {path}: row groups are in {', '.join(sorted(PARQUET | ARROW))}: convert "
+        "the file, or use Table.read"
+    )
+
+
+def read_group(path: Path, number: int, columns: Sequence[str] | None) -> Any:
+    """One row group, or record batch, as a table."""
+    if path.suffix.lower() in PARQUET:
+        return _row_group(path, _parquet_file(path, columns), number, columns)
+    table = pyarrow().Table.from_batches([_arrow_file(path).get_batch(number)])
+    return table if columns is None else table.select(list(columns))
+
+
 def _parquet(path: Path, columns: Sequence[str] | None) -> Any:
+    file = _parquet_file(path, columns)
+    groups = [_row_group(path, file, i, columns) for i in range(file.num_row_groups)]
+    return pyarrow().concat_tables(groups) if groups else file.schema_arrow.empty_table()
+
+
+def _parquet_file(path: Path, columns: Sequence[str] | None) -> Any:
     from pyarrow import parquet
 
     try:
         file = parquet.ParquetFile(path, memory_map=True, page_checksum_verification=True)
-        if columns is not None:
-            require(path, columns, file.schema_arrow.names)
     except (OSError, ValueError) as error:
-        if isinstance(error, FileFormatError):
-            raise
         raise FileFormatError(
             f"[Table] {path}: no whole Parquet file ({_first_line(error)}): copy or write it again"
         ) from error
-    groups = []
-    for number in range(file.num_row_groups):
-        try:
-            groups.append(file.read_row_group(number, columns))
-        except (OSError, ValueError) as error:
-            raise FileFormatError(
-                f"[Table] {path}: row group {number} of {file.num_row_groups} cannot be read "
-                f"({_first_line(error)}): copy or write the file again"
-            ) from error
-    return pyarrow().concat_tables(groups) if groups else file.schema_arrow.empty_table()
+    require(path, columns or [], file.schema_arrow.names)
+    return file
 
 
-def _arrow(path: Path) -> Any:
+def _row_group(path: Path, file: Any, number: int, columns: Sequence[str] | None) -> Any:
+    try:
+        return file.read_row_group(number, columns)
+    except (OSError, ValueError) as error:
+        raise FileFormatError(
+            f"[Table] {path}: row group {number} of {file.num_row_groups} cannot be read "
+            f"({_first_line(error)}): copy or write the file again"
+        ) from error
+
+
+def _arrow_file(path: Path) -> Any:
     arrow = pyarrow()
     try:
-        return arrow.ipc.open_file(arrow.memory_map(str(path))).read_all()
+        return arrow.ipc.open_file(arrow.memory_map(str(path)))
     except (OSError, ValueError) as error:
         raise FileFormatError(
             f"[Table] {path}: no whole Arrow file ({_first_line(error)}): write it with "

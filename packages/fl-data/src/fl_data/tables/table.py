@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_data.arrays.tensors import TensorDataset
-from fl_data.errors import DataError, FileFormatError
+from fl_data.errors import DataError
 from fl_data.tables import reading
 from fl_data.tables.columns import tensor_of
 
@@ -99,23 +99,21 @@ class Table(TensorDataset):
         in another encoding, or without a column; `DataError` as the class.
         """
         arrow = reading.pyarrow()
-        given = [path] if isinstance(path, (str, PathLike)) else list(path)
-        if not given:
-            raise DataError("[Table] there are no files")
-        files = [Path(one) for one in given]
+        files = paths_of(path)
         texts = set(categories or ())
         tables = [
             reading.read(file, columns, texts, missing_values, delimiter, encoding)
             for file in files
         ]
         for file, table in zip(files, tables):
-            for name in tables[0].column_names:
-                reading.require(file, [name], table.column_names)
-                one, other = table.schema.field(name).type, tables[0].schema.field(name).type
-                if one != other:
-                    raise FileFormatError(
-                        f"[Table] {file}: column {name!r} has {one}, and {other} in {files[0]}: "
-                        "write the files with one type"
-                    )
+            reading.same_columns(file, table, files[0], tables[0])
         joined = arrow.concat_tables([table.select(tables[0].column_names) for table in tables])
         return cls(joined, missing=missing, categories=categories, dtypes=dtypes)
+
+
+def paths_of(paths: Paths) -> list[Path]:
+    """One or several paths as a list. Raises `DataError` for none."""
+    given = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
+    if not given:
+        raise DataError("[Table] there are no files")
+    return [Path(path) for path in given]
