@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -61,7 +62,11 @@ def check_index(index: int, length: int, where: str) -> int:
 
 @explained
 def check_indices(indices: Iterable[int], length: int, where: str) -> Sequence[int]:
-    """`indices`, each one checked by `check_index`; a `range` inside the bounds stays a range."""
+    """`indices`, each one checked by `check_index`; a `range` inside the bounds stays a range, and
+    an `array` of integers an array."""
+    if isinstance(indices, array) and indices.typecode == "q":
+        if not indices or (min(indices) >= 0 and max(indices) < length):
+            return indices
     if isinstance(indices, range):
         ends = (*indices[:1], *indices[-1:])
         if all(0 <= end < length for end in ends):

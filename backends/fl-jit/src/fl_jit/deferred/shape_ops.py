@@ -83,9 +83,12 @@ class DeferredShapeOps(DeferredBackend):
         parameters = (tuple(starts), tuple(sizes), tuple(steps))
         return self._pending.record("slice", (x,), parameters, shape, x.dtype)
 
-    @defer("x")
     def gather(self, x: Value, indices: Value, axis: int = 0) -> Value:
         shape = rules.gather(x, indices, axis).shape
+        # A few rows of a large table are a small operation.
+        is_small = math.prod(shape) < self.smallest and self.is_ready(x) and self.is_ready(indices)
+        if is_small or not self._should_defer(x):
+            return NumpyBackend.gather(self, x, indices, axis)
         self._check_indices("gather", x, indices, axis)
         return self._pending.record("gather", (x, indices), (axis,), shape, x.dtype)
 

@@ -71,6 +71,8 @@ class Resample(EpochDataset):
     def __getitems__(self, indices: Sequence[int]) -> Sample:
         order = self.order
         rows = check_indices(indices, len(self), type(self).__name__)
+        if isinstance(rows, range) and rows.step == 1:
+            return self._ds.__getitems__(order[rows.start : rows.stop])
         if isinstance(order, FeistelPermutation):
             return self._ds.__getitems__(order.take(rows))
         return self._ds.__getitems__([order[row] for row in rows])
