@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fl_autograd as ag
@@ -63,6 +64,18 @@ def test_matrices_agree_with_the_inputs_given_at_once(name: str, argnums: Any, c
         close(one, other)
 
 
+@pytest.mark.parametrize("argnums", [-1, np.int64(1), np.int64(-1), [-1], (np.int8(-1), 0)])
+def test_numbers_of_arguments_count_from_the_end_and_may_be_numpys(argnums: Any) -> None:
+    several = isinstance(argnums, (list, tuple))
+    wanted = tuple(int(n) % 2 for n in argnums) if several else 1
+    for transform in (ag.grad, ag.jacobian, ag.hessian):
+        found = transform(energy, argnums=argnums)(array(X), array(Y))
+        want = transform(energy, argnums=wanted)(array(X), array(Y))
+        assert type(found) is type(want)
+        for one, other in zip(_flat(found), _flat(want), strict=True):
+            assert one.tolist() == other.tolist()
+
+
 def _flat(found: Any) -> list[Any]:
     return [x for part in found for x in _flat(part)] if isinstance(found, tuple) else [found]
 
@@ -104,6 +117,8 @@ def test_arguments_in_the_wrong_place_are_refused() -> None:
         untyped.jacobian(energy, [x, x], argnums=1)
     with pytest.raises(ag.GradError, match="argument 2 of 2 does not exist"):
         ag.hessian(energy, argnums=2)(x, x)
+    with pytest.raises(ag.GradError, match="argument -3 of 2 does not exist"):
+        ag.grad(energy, argnums=-3)(x, x)
     for transform in (untyped.jacobian, untyped.hessian, untyped.vjp, untyped.jvp):
         with pytest.raises(ft.DTypeError, match="expected a function"):
             transform(3)

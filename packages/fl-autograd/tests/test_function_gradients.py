@@ -61,6 +61,14 @@ def test_nanquantile_by_q_counts_each_row_for_itself(leaf: Any) -> None:
     assert x.grad.tolist()[:2] == [[0.0, 0.75, 0.25, 0.0], [0.5, 0.5, 0.0, 0.0]]
 
 
+@pytest.mark.fl_heavy
+def test_the_place_of_a_quantile_is_in_a_row_too_long_for_float32(leaf: Any) -> None:
+    x = ft.zeros(2**24 + 4)  # 2^24 + 3, the place of the last element, is rounded up
+    for function in (ft.quantile, ft.nanquantile):
+        for q in (1.0, ag.Variable(ft.asarray(1.0, "float32"), requires_grad=True)):
+            assert function(x, q).item() == 0.0
+
+
 def test_a_quantile_over_nan_is_nan_and_shares_are_checked(leaf: Any) -> None:
     q = leaf([0.5, 0.1])
     assert np.isnan(ft.quantile(ft.asarray([1.0, np.nan, 2.0]), q).numpy()).all()

@@ -42,7 +42,9 @@ def test_each_derivative_is_the_next_function(dtype: str) -> None:
     x = ag.Variable(ft.asarray([0.7, 2.5, 9.0], dtype=dtype), requires_grad=True)
     rtol = 1e-5 if dtype == "float32" else 1e-13
     chain = [ft.lgamma, ft.digamma, *(lambda v, n=n: ft.polygamma(n, v) for n in (1, 2, 3))]
-    for function, derivative in zip(chain, chain[1:], strict=False):
+    pairs = [*zip(chain, chain[1:], strict=False)]
+    pairs.append(tuple((lambda v, n=n: ft.polygamma(n, v)) for n in (30, 31)))
+    for function, derivative in pairs:
         (found,) = ag.grad(function(x).sum(), [x])
         assert found.dtype is x.dtype
         np.testing.assert_allclose(found, derivative(x.tensor), rtol=rtol)
@@ -68,6 +70,12 @@ def test_scans(axis: int) -> None:
     for function in (ft.cummax, ft.cummin):
         ag.check_grads(lambda v, f=function: f(v, axis).values ** 2, [x], order=2)
     ag.check_grads(lambda v: ft.logcumsumexp(v, axis), [RNG.standard_normal((4, 5))], order=2)
+
+
+def test_a_running_logsumexp_has_a_gradient_behind_infinities(leaf: Any) -> None:
+    x = leaf([-math.inf, -math.inf, 0.0, 1.0])
+    ft.logcumsumexp(x)[3].backward()
+    assert np.allclose(x.grad, [0.0, 0.0, *ft.softmax([0.0, 1.0], 0).tolist()])
 
 
 def test_the_gradient_of_a_running_maximum_goes_to_where_it_is(leaf: Any) -> None:

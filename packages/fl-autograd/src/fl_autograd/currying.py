@@ -16,7 +16,8 @@ def of_arguments(
     name: str, function: Callable[..., Any], argnums: int | Sequence[int], transform: Transform
 ) -> Callable[..., Any]:
     """``f(*args, **kwargs) -> transform(g, points)``: ``g`` is ``function`` of the arguments that
-    ``argnums`` numbers, the others fixed, and ``points`` are their values.
+    ``argnums`` numbers, negative ones from the end, the others fixed, and ``points`` are their
+    values.
 
     Raises DTypeError for what is no function, GradError where a numbered argument was not given.
     """
@@ -25,9 +26,10 @@ def of_arguments(
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        count = len(args)
         for i in numbers:
-            if not 0 <= i < len(args):
-                raise GradError(f"[{name}] argument {i} of {len(args)} does not exist")
+            if not -count <= i < count:
+                raise GradError(f"[{name}] argument {i} of {count} does not exist")
 
         def of_points(*points: Any) -> Any:
             given = list(args)

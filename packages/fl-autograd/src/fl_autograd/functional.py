@@ -11,7 +11,7 @@ from fl_autograd.currying import of_arguments
 from fl_autograd.errors import GradError
 from fl_autograd.variable import Variable
 from fl_tensor import Array
-from fl_tensor.arguments import several_of
+from fl_tensor.arguments import is_single, several_of
 
 
 @overload
@@ -112,11 +112,11 @@ def value_and_grad(
 ) -> Callable[..., tuple[Any, Any]]:
     """``f(*args) -> (value, gradients)`` of a function whose result has one element.
 
-    The arguments numbered ``argnums`` (Tensors, Variables or array-likes) are differentiated: one
-    gradient for an int, a tuple for several. Value and gradients are Variables without history,
-    unless ``create_graph`` (see ``grad``).
+    The arguments numbered ``argnums`` (Tensors, Variables or array-likes; -1 is the last that is
+    given by position) are differentiated: one gradient for an int, a tuple for several. Value and
+    gradients are Variables without history, unless ``create_graph`` (see ``grad``).
     """
-    several = not isinstance(argnums, int)
+    several = not is_single(argnums)
 
     def transform(of_points: Callable[..., Any], points: list[Any]) -> tuple[Any, Any]:
         recorded = nested_transforms.creates_graph(create_graph)

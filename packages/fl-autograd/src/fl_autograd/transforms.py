@@ -30,7 +30,7 @@ from fl_autograd.functional import grad
 from fl_autograd.sparse import to_dense
 from fl_autograd.variable import Variable, variable
 from fl_tensor import Array
-from fl_tensor.arguments import function_of, several_of
+from fl_tensor.arguments import function_of, is_single, several_of
 
 Function = Callable[..., Any]
 Strategy: TypeAlias = Literal["reverse-mode", "forward-mode"]
@@ -207,7 +207,7 @@ def _curried(
 
     def of_points(chosen: Function, points: list[Any]) -> Any:
         # A list that stands for one array would be several inputs.
-        return transform(chosen, ft.asarray(points[0]) if isinstance(numbers, int) else points)
+        return transform(chosen, ft.asarray(points[0]) if is_single(numbers) else points)
 
     return of_arguments(name, function, numbers, of_points)
 

@@ -1,6 +1,6 @@
 """``nn.functional``: nothing. Functions are in ``ft`` and ``nn``; each name says where.
 
-It exists because ``import torch.nn.functional as F`` is habit.
+It answers those who write ``import fl_nn.functional as F``, as with PyTorch.
 """
 
 from __future__ import annotations

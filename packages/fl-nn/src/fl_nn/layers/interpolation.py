@@ -102,7 +102,7 @@ class Upsample(Module):
             )
         except ft.ArgumentError as error:
             raise ModuleError(str(error).replace("[interpolate]", "[Upsample]")) from None
-        self.size, self.scale_factor = _kept(size), _kept(scale_factor)
+        self.size, self.scale_factor = _as_tuple(size), _as_tuple(scale_factor)
         self.mode, self.align_corners, self.antialias = mode, align_corners, antialias
         self.recompute_scale_factor = recompute_scale_factor
 
@@ -211,5 +211,5 @@ def _resampled(x: ft.Array, axis: Axis, place: int) -> ft.Array:
     return found
 
 
-def _kept(value: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     return tuple(value) if value is not None and not is_single(value) else value

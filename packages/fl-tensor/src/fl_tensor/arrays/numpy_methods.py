@@ -16,7 +16,7 @@ DTypeLike = DType | str | type[Any] | None
 
 
 class NumPyMethods(ArrayValue):
-    """Methods that are asked for by habit, beside those of ``ArrayMethods``."""
+    """Methods under NumPy's and PyTorch's names, beside those of ``ArrayMethods``."""
 
     __slots__ = ()
 

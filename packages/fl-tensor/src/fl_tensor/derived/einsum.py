@@ -33,10 +33,9 @@ def einsum(ops: Ops, xs: Sequence[N], subscripts: str) -> Any:
         _diagonals(ops, _Term(x, labels), sizes, i)
         for i, (x, labels) in enumerate(zip(xs, inputs, strict=True))
     ]
-    while len(terms) > 1:
-        i, j = _cheapest(terms, output, sizes)
+    for i, j, labels in _order([term.labels for term in terms], output, sizes):
         second, first = terms.pop(j), terms.pop(i)
-        terms.append(_product(ops, first, second, _needed(terms, output)))
+        terms.append(_product(ops, first, second, labels))
     last = _summed(ops, terms[0], output)
     return ops.permute(last.value, tuple(last.labels.index(name) for name in output))
 
@@ -48,19 +47,12 @@ def order_of(
     list, at whose end the product is put, and its shape."""
     inputs, output = _parse(subscripts, shapes)
     sizes = _sizes(inputs, shapes)
-    terms = []
-    for labels, shape in zip(inputs, shapes, strict=True):
-        used = [name for name, n in zip(labels, shape, strict=True) if n == sizes[name]]
-        terms.append(_Term(None, tuple(dict.fromkeys(used))))
-    found = []
-    while len(terms) > 1:
-        i, j = _cheapest(terms, output, sizes)
-        second, first = terms.pop(j), terms.pop(i)
-        needed = _needed(terms, output)
-        labels = tuple(n for n in dict.fromkeys((*first.labels, *second.labels)) if n in needed)
-        terms.append(_Term(None, labels))
-        found.append((i, j, tuple(sizes[name] for name in labels)))
-    return found
+    operands = [
+        tuple(dict.fromkeys(n for n, size in zip(labels, shape) if size == sizes[n]))
+        for labels, shape in zip(inputs, shapes)
+    ]
+    products = _order(operands, output, sizes)
+    return [(i, j, tuple(sizes[name] for name in labels)) for i, j, labels in products]
 
 
 # ---- reading the subscripts ---------------------------------------------------------------------
@@ -147,24 +139,39 @@ def _diagonals(ops: Ops, term: _Term, sizes: dict[str | int, int], number: int) 
     return _Term(value, labels)
 
 
-def _needed(others: Sequence[_Term], output: Labels) -> set[str | int]:
-    return {*output, *(name for term in others for name in term.labels)}
+def _order(
+    operands: list[Labels], output: Labels, sizes: dict[str | int, int]
+) -> list[tuple[int, int, Labels]]:
+    # The places of both factors of each product, which goes to the end of the list, and its axes.
+    left, found = list(operands), []
+    while len(left) > 1:
+        i, j = _cheapest(left, output, sizes)
+        second, first = left.pop(j), left.pop(i)
+        needed = _needed(left, output)
+        labels = tuple(name for name in dict.fromkeys((*first, *second)) if name in needed)
+        left.append(labels)
+        found.append((i, j, labels))
+    return found
+
+
+def _needed(others: Sequence[Labels], output: Labels) -> set[str | int]:
+    return {*output, *(name for labels in others for name in labels)}
 
 
 def _cheapest(
-    terms: Sequence[_Term], output: Labels, sizes: dict[str | int, int]
+    operands: Sequence[Labels], output: Labels, sizes: dict[str | int, int]
 ) -> tuple[int, int]:
     def size(labels: Collection[str | int]) -> int:
         return math.prod(sizes[name] for name in labels)
 
     def growth(pair: tuple[int, int]) -> int:
-        first, second = (terms[i].labels for i in pair)
-        others = [term for i, term in enumerate(terms) if i not in pair]
+        first, second = (operands[i] for i in pair)
+        others = [labels for i, labels in enumerate(operands) if i not in pair]
         made = {*first, *second} & _needed(others, output)
         return size(made) - size(first) - size(second)
 
-    pairs = combinations(range(len(terms)), 2)
-    return (0, 1) if len(terms) == 2 else min(pairs, key=growth)
+    pairs = combinations(range(len(operands)), 2)
+    return (0, 1) if len(operands) == 2 else min(pairs, key=growth)
 
 
 def _summed(ops: Ops, term: _Term, keep: Collection[str | int]) -> _Term:
@@ -177,9 +184,10 @@ def _summed(ops: Ops, term: _Term, keep: Collection[str | int]) -> _Term:
     return _Term(total, tuple(name for name in term.labels if name in keep))
 
 
-def _product(ops: Ops, x: _Term, y: _Term, keep: set[str | int]) -> _Term:
-    """The two as one term with the names in ``keep``: a batch of matrix products, or of outer
-    products where no axis is summed."""
+def _product(ops: Ops, x: _Term, y: _Term, names: Labels) -> _Term:
+    """The two as one term with the axes ``names``, in an order of its own: a batch of matrix
+    products, or of outer products where no axis is summed."""
+    keep = {*names}
     x, y = _summed(ops, x, keep | {*y.labels}), _summed(ops, y, keep | {*x.labels})
     both = [name for name in x.labels if name in y.labels]
     batch = [name for name in both if name in keep]

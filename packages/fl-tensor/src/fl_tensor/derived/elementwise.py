@@ -106,9 +106,10 @@ def cbrt(ops: Ops, x: S) -> Any:
 def logaddexp(ops: Ops, x: S, y: S) -> Any:
     """``log(exp(x) + exp(y))`` without overflow: max + log1p(exp(-|x - y|))."""
     large = ops.maximum(x, y)
-    same = ops.equal(x, y)  # equal infinities have no difference
-    apart = ops.absolute(ops.subtract(x, ops.where(same, x, y)))
-    gap = ops.where(same, ops.constant(0.0, x), apart)
+    # Equal infinities have no difference. A NaN that is left out later would be in the gradient.
+    same, zero = ops.equal(x, y), ops.constant(0.0, x)
+    a, b = (ops.where(same, zero, v) for v in (x, y))
+    gap = ops.absolute(ops.subtract(a, b))
     return ops.add(large, ops.log1p(ops.exp(ops.negative(gap))))
 
 

@@ -36,8 +36,10 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 _LARGE = 7.5
 #: So far the argument of the derivatives is shifted.
 _SHIFT = 10
-#: The largest order of ``polygamma``: that of the next has no factorial in float32.
-_ORDERS = 30
+#: The largest order of ``polygamma``: about here the series at the shift begins to diverge.
+_ORDERS = 60
+#: Up to this order rounding errors in the bases of powers may stay.
+_LOW = 4
 
 
 @in_float32
@@ -98,23 +100,23 @@ def digamma(ops: Ops, x: S) -> Any:
     squared = ops.multiply(inverse, inverse)
     series = ops.multiply(_polynomial(ops, terms, squared), squared)  # DLMF 5.11.2
     tail = ops.add(series, ops.multiply(ops.constant(0.5, x), inverse))
-    found = ops.subtract(ops.log(shifted), ops.add(tail, _powers(ops, y, 1)))
+    found = ops.subtract(ops.log(shifted), ops.add(tail, _reciprocals(ops, y)))
     return ops.where(reflected, _mirrored(ops, x, found, 0), found)
 
 
 @in_float32
 def polygamma(ops: Ops, x: S, n: int) -> Any:
-    """The derivative of ``digamma`` of order ``n``, 0 <= n <= 30; infinite (odd ``n``) or NaN at
-    the negative integers. For x > 0 the relative error is below 20 epsilons. Raises ArgumentError
-    for another order."""
+    """The derivative of ``digamma`` of order ``n``, 0 <= n <= 60; infinite (odd ``n``) or NaN at
+    the negative integers. For x > 0 the relative error is below 20 epsilons where the result is no
+    subnormal number. Below 0 parts of the result overflow from order 20 on in float32. Raises
+    ArgumentError for another order, the gradient by ``x`` for n = 60."""
     if not 0 <= n <= _ORDERS:
         raise ArgumentError(f"[polygamma] n {n}: expected an order from 0 to {_ORDERS}")
     if n == 0:
         return ops.digamma(x)
     reflected, y = _reflected(ops, x)
-    sign = (-1.0) ** (n + 1)
-    found = _zeta(ops, n + 1, y)
-    found = ops.multiply(found, ops.constant(sign * math.factorial(n), x))
+    found = _zeta(ops, n, y)
+    found = found if n % 2 else ops.negative(found)
     return ops.where(reflected, _mirrored(ops, x, found, n), found)
 
 
@@ -124,29 +126,57 @@ def _reflected(ops: Ops, x: Any) -> tuple[Any, Any]:
     return negative, ops.where(negative, ops.subtract(ops.constant(1.0, x), x), x)
 
 
-def _powers(ops: Ops, y: Any, s: int) -> Any:
-    # The sum of (y + k)^-s over the steps of the shift.
+def _reciprocals(ops: Ops, y: Any) -> Any:
+    # The sum of 1 / (y + k) over the steps of the shift.
     one, total = ops.constant(1.0, y), None
     for k in reversed(range(_SHIFT)):
-        inverse = ops.divide(one, ops.add(y, ops.constant(float(k), y)) if k else y)
-        term = inverse if s == 1 else ops.power(inverse, ops.constant(float(s), y))
+        term = ops.divide(one, ops.add(y, ops.constant(float(k), y)) if k else y)
         total = term if total is None else ops.add(total, term)
     return total
 
 
-def _zeta(ops: Ops, s: int, y: Any) -> Any:
-    # The sum of (y + k)^-s over all k >= 0, by Euler and Maclaurin's formula (DLMF 25.11.43).
-    shifted = ops.add(y, ops.constant(float(_SHIFT), y))
-    inverse = ops.divide(ops.constant(1.0, y), shifted)
+def _zeta(ops: Ops, n: int, y: Any) -> Any:
+    # n! times the sum of (y + k)^-s over all k >= 0, by Euler and Maclaurin's formula (DLMF
+    # 25.11.43). The sum alone may underflow: powers are those of (y + k) / c, with c^s near to n!.
+    s, factorial = n + 1, math.factorial(n)
+    c = 2.0 ** math.floor(math.log2(factorial) / s)
+    far = ops.less(ops.constant(c, y), y)
+
+    def chosen(near: float, beyond: float) -> Any:
+        return ops.where(far, ops.constant(beyond, y), ops.constant(near, y))
+
+    scale = chosen(1 / c, 0.5 / c)
+
+    def power(k: int, exponent: int) -> Any:
+        step = ops.constant(float(k), y)
+        total = ops.add(y, step) if k else y
+        scaled = ops.multiply(total, scale)
+        if n <= _LOW:
+            inverse = ops.divide(ops.constant(1.0, y), scaled)
+            return ops.power(inverse, ops.constant(float(exponent), y))
+        found = ops.power(scaled, ops.constant(-float(exponent), y))
+        if k == 0:
+            return found
+        # A high power multiplies the rounding error of y + k, which is known (Knuth's two-sum).
+        added = ops.subtract(total, y)
+        error = ops.add(ops.subtract(y, ops.subtract(total, added)), ops.subtract(step, added))
+        lost = ops.multiply(ops.divide(error, total), ops.constant(float(exponent), y))
+        kept = ops.subtract(ops.constant(1.0, y), lost)
+        return ops.where(ops.isfinite(total), ops.multiply(found, kept), found)
+
     terms, rising = [], float(s)
     for j, b in enumerate(_BERNOULLI, 1):
         terms.append(b / math.factorial(2 * j) * rising)
         rising *= (s + 2 * j - 1) * (s + 2 * j)
+    shifted = ops.add(y, ops.constant(float(_SHIFT), y))
+    inverse = ops.divide(ops.constant(1.0, y), shifted)
     series = _polynomial(ops, terms, ops.multiply(inverse, inverse))
     tail = ops.add(ops.constant(0.5, y), ops.multiply(series, inverse))
-    tail = ops.add(ops.constant(1.0 / (s - 1.0), y), ops.multiply(tail, inverse))
-    power = ops.power(inverse, ops.constant(s - 1.0, y))
-    return ops.add(_powers(ops, y, s), ops.multiply(power, tail))
+    tail = ops.add(ops.constant(1.0 / n, y), ops.multiply(tail, inverse))
+    total = ops.multiply(power(_SHIFT, n), ops.divide(tail, scale))
+    for k in reversed(range(_SHIFT)):
+        total = ops.add(total, power(k, s))
+    return ops.multiply(total, chosen(factorial / c**s, factorial / (2 * c) ** s))
 
 
 def _mirrored(ops: Ops, x: Any, found: Any, n: int) -> Any:

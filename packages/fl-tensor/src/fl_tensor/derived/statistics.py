@@ -149,7 +149,7 @@ def nanquantile(
         place = ops.multiply(span, ops.constant(each, span))
         before = ops.floor(place)
         share = _shares(ops, ops.subtract(place, before), before, method)
-        low = ops.cast(before, dtypes.int64)
+        low = ops.minimum(ops.cast(before, dtypes.int64), top)  # a long row's may be rounded up
         high = ops.minimum(ops.add(low, ops.constant(1, low)), top)
         a, b = (ops.take_along_axis(ordered, i, last) for i in (low, high))
         value = ops.where(ops.equal(share, ops.constant(0.0, share)), a, _between(ops, a, b, share))

@@ -71,7 +71,7 @@ def percentile(
     """``quantile`` with ``q`` in percent."""
     if foreign:
         refuse("percentile", foreign)
-    return _percentile("percentile", "quantile", x, q, axis, keepdims, method)
+    return _quantile("quantile", x, q, axis, keepdims, method, 100.0)
 
 
 def nanpercentile(
@@ -85,18 +85,7 @@ def nanpercentile(
     """``nanquantile`` with ``q`` in percent."""
     if foreign:
         refuse("nanpercentile", foreign)
-    return _percentile("nanpercentile", "nanquantile", x, q, axis, keepdims, method)
-
-
-def _percentile(
-    name: str, op: str, x: ArrayLike, q: Shares, axis: AxesLike, keepdims: bool, method: str
-) -> Any:
-    numbers, shape = _numbers(name, q)
-    if _is_differentiable(q, method):
-        return _quantile(op, x, q / 100.0, axis, keepdims, method)
-    shares = [n / 100.0 for n in numbers]
-    found = _quantile(op, x, shares, axis, keepdims, method)
-    return reshape(found, (*shape, *found.shape[1:]))
+    return _quantile("nanquantile", x, q, axis, keepdims, method, 100.0)
 
 
 def _numbers(op: str, q: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
@@ -116,14 +105,18 @@ def _is_differentiable(q: Any, method: str) -> TypeGuard[Array]:
     return isinstance(q, Array) and not q._is_handle and method == "linear"
 
 
-def _quantile(op: str, x: ArrayLike, q: Any, axis: AxesLike, keepdims: bool, method: str) -> Any:
+def _quantile(
+    op: str, x: ArrayLike, q: Any, axis: AxesLike, keepdims: bool, method: str, whole: float = 1.0
+) -> Any:
+    # ``q`` in parts of ``whole``.
     x = operand(op, "S", x)
     numbers, shape = _numbers(op, q)
+    numbers = tuple(n / whole for n in numbers)
     over = axes(op, axis, x.shape)
     keepdims = keepdims is not False and flag_of(op, keepdims, "keepdims")
     if _is_differentiable(q, method) and q.size and math.prod(x.shape[i] for i in over):
         check_shares(op, numbers, method)
-        return _interpolated(op, x, q, over, keepdims)
+        return _interpolated(op, x, q / whole, over, keepdims)
     found = run(op, x, x._raw, numbers, over, keepdims, method)
     return reshape(found, (*shape, *found.shape[1:]))
 
@@ -143,7 +136,9 @@ def _interpolated(op: str, x: Any, q: Any, over: tuple[int, ...], keepdims: bool
         last = rows.shape[-1] - 1
     place = reshape(q, (*(1,) * len(lead), -1)) * last
     before, after = functions.floor(place), functions.ceil(place)
-    low, high = (take_along_axis(rows, cast(i, dtypes.int64), -1) for i in (before, after))
+    # Rounding may lead beyond the end of a long row.
+    places = (functions.minimum(cast(i, dtypes.int64), last) for i in (before, after))
+    low, high = (take_along_axis(rows, i, -1) for i in places)
     share, apart = place - before, low < high  # equal infinities and NaN have nothing between them
     a, b = where(apart, low, 0.0), where(apart, high, 0.0)
     found = where(apart, a * (1.0 - share) + b * share, low)

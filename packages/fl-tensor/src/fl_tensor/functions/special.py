@@ -13,9 +13,10 @@ __all__ = ["polygamma", "xlogy"]
 
 
 def polygamma(n: int, x: ArrayLike) -> Any:
-    """The derivative of ``digamma`` of order ``n``, 0 <= n <= 30, at ``x``; at the negative
-    integers infinite (odd ``n``) or NaN. For x > 0 the relative error is below 20 epsilons.
-    Raises ArgumentError for another order."""
+    """The derivative of ``digamma`` of order ``n``, 0 <= n <= 60, at ``x``; at the negative
+    integers infinite (odd ``n``) or NaN. For x > 0 the relative error is below 20 epsilons where
+    the result is no subnormal number. Below 0 parts of the result overflow from order 20 on in
+    float32. Raises ArgumentError for another order, the gradient by ``x`` for n = 60."""
     x = operand("polygamma", "S", x)
     return run("polygamma", x, x._raw, arguments.int_of("polygamma", n, "n"))
 

@@ -52,16 +52,17 @@ def standard_exponential(
     backend: BackendLike | None,
 ) -> Tensor:
     """Exponential numbers with mean 1: ``-log(u)``, from whichever end of [0, 1] is nearer to u."""
-    share, rest = _shares(generator, shape, dtype, device, backend)
+    share, rest = _share_and_rest(generator, shape, dtype, device, backend)
     near = share < 0.5
     low = -functions.log1p(-where(near, share, 0.5))
     return cast(where(near, low, -functions.log(rest)), dtype)
 
 
-def _shares(
+def _share_and_rest(
     generator: Generator, shape: Size, dtype: DType, device: DeviceLike, backend: BackendLike | None
 ) -> tuple[Tensor, Tensor]:
-    # (k + 1/2) / 2^b and its complement to 1, each exact near 0.
+    # (k + 1/2) / 2^b and its complement to 1, each exact near 0, with more bits of float64 than a
+    # truncated normal takes: the smallest numbers are 2^-63 here.
     if dtype is dtypes.float64:
         keys, bits, kind = (
             generator._keys(shape_of("exponential", shape), device, backend),

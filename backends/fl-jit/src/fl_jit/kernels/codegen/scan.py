@@ -15,7 +15,6 @@ _TYPES = {
     dtypes.float32: ("float", "fpext float %x to double", "fptrunc double %total to float"),
     dtypes.float64: ("double", "fadd double %x, -0.0", "fadd double %total, -0.0"),
 }
-DTYPES = frozenset(_TYPES)
 #: Nanoseconds of an addition that waits for the one before.
 _NANOSECONDS = 1.3
 
@@ -66,6 +65,6 @@ def _code(dtype: DType) -> compile.Code:
 
 def cumulative_sum(dtype: DType, source: int, result: int, rows: int, size: int) -> None:
     """The cumulative sums of ``rows`` of ``size`` elements, at least one each, in C order, from the
-    address ``source`` to ``result``. ``dtype`` is one of ``DTYPES``."""
+    address ``source`` to ``result``. ``dtype`` is float32 or float64."""
     function = _code(dtype).address("rows")
     shared_items.run(function, rows, _NANOSECONDS * rows * size, (source, result, size))

@@ -19,8 +19,6 @@ from fl_jit.kernels.codegen.vectors import IR, call, f32, f64, i1, i32, i64, man
 from fl_jit.kernels.llvm import FOLDER
 from fl_jit.kernels.llvm.loop_nest import FunctionBuilder
 
-#: The largest matrix whose elimination is unrolled.
-MOST = 8
 #: A pivot has to exceed this part of the sum of all elements: float64 then leaves more digits than
 #: float32 has.
 _SMALLEST_PIVOT = 2.0**-40
@@ -109,8 +107,8 @@ def _code(size: int) -> compile.Code:
 
 
 def invert(source: int, result: int, count: int, size: int) -> bool:
-    """Invert ``count`` float32 matrices ``size`` x ``size`` (at most ``MOST``) in C order from the
-    address ``source`` to ``result``. False where one has to be left to LAPACK; the results are
+    """Invert ``count`` float32 matrices ``size`` x ``size`` in C order from the address
+    ``source`` to ``result``. False where one has to be left to LAPACK; the results are
     undefined then."""
     failed = array([0])
     function = _code(size).address("inverses")
