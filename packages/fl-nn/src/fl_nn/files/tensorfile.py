@@ -52,7 +52,7 @@ def write_tensors(
     """Write a safetensors file atomically: a reader sees the previous file or the whole new one.
 
     The metadata gets a checksum over itself and all tensors, which is returned. Tensors are read
-    one after another. Raises CheckpointError for a dtype that the format does not have, OSError
+    one after another. Raises CheckpointError for a dtype that the format does not have, FileError
     when the disk is full or the folder is not writable.
     """
     path = Path(path)
@@ -69,7 +69,8 @@ def write_tensors(
             "tensors"
         )
     digest = _Digest(metadata)
-    with replacing(path, parents=True) as file:
+    size = 8 + len(text) + max((entry.end for entry in entries.values()), default=0)
+    with replacing(path, parents=True, size=size) as file:
         for name in sorted(entries):
             entry, data = entries[name], load_tensor(tensors[name]).tobytes()
             file.seek(8 + len(text) + entry.start)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fl_tensor import FileError
 from fl_tensor.annotations import Checked
-from fl_tensor.files import open_regular, target_of
+from fl_tensor.files import open_regular, target_of, unwritable
 
 
 class JsonLog(Checked):
-    """Appends records to a regular file. `position` and `rewind` let a resumed run drop what an
-    interrupted one logged after its last checkpoint."""
+    """Appends records to a regular file; FileError where it cannot be written.
+
+    `position` and `rewind` let a resumed run drop what an interrupted one logged after its last
+    checkpoint."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -23,15 +27,25 @@ class JsonLog(Checked):
 
     def clear(self) -> None:
         """Begin an empty file."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        target_of(self.path).write_bytes(b"")
+        with self._naming_failures():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            target_of(self.path).write_bytes(b"")
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one record. The line is whole in the file when this returns. Figures that are not
         finite, for which JSON has no words, are null."""
         line = json.dumps(_finite(dict(record)), allow_nan=False) + "\n"
-        with open(target_of(self.path), "ab") as file:
+        with self._naming_failures(), open(target_of(self.path), "ab") as file:
             file.write(line.encode())
+
+    @contextmanager
+    def _naming_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except FileError:
+            raise
+        except OSError as error:
+            raise unwritable(self.path, error) from error
 
     @property
     def position(self) -> int:

@@ -13,11 +13,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fl_nn.errors import RunFolderError, TrainingWarning
+from fl_nn.training.room import checkpoint_size, require_room
 from fl_tensor.annotations import checked
 from fl_tensor.files import target_of, unwritable
+
+if TYPE_CHECKING:
+    from fl_nn.checkpoint import Part
 
 CHECKPOINT, LOG, LOCK = "checkpoint.safetensors", "log.jsonl", "run.lock"
 BEST = "best-*.safetensors"
@@ -104,44 +108,70 @@ def run_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         lock.release()
 
 
+class _Seen(NamedTuple):
+    """What tells a checkpoint from others of its name: each save makes a new file."""
+
+    device: int
+    inode: int
+    size: int
+    changed: int
+
+
 class RunFolder:
     """What a Trainer knows of its folder: which checkpoint there is of its own run.
 
+    path        None: there is no folder, or other ranks write there; nothing below does anything
     overwrite   whether a run that is there already may be replaced
     """
 
-    def __init__(self, path: Path, overwrite: bool) -> None:
+    def __init__(self, path: Path | None, overwrite: bool) -> None:
         self.path, self.overwrite = path, overwrite
-        self._known: tuple[int, ...] | None = None
+        self._known: _Seen | None = None
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Inside the block the folder is this process's. Raises RunFolderError where it holds a
         checkpoint of another run, or a later one of this."""
+        if self.path is None:
+            yield
+            return
         with run_folder(self.path):
-            present = self.seen()
+            present = _seen(self.path)
             if present not in (None, self._known):
                 if not self.overwrite or self._known is not None:
                     raise self._taken()
             yield
 
+    @contextmanager
+    def saving(self, target: Path) -> Iterator[None]:
+        """`target` is written in the block."""
+        if self.path is None or target != self.path / CHECKPOINT:
+            yield
+            return
+        with self.writing():
+            yield
+            self._known = _seen(self.path)
+
+    @contextmanager
+    def resuming(self, source: Path) -> Iterator[None]:
+        """The run goes on from `source`, which is read in the block."""
+        seen = None if self.path is None else _seen(self.path)
+        yield
+        if source.parent == self.path:
+            self._known = seen
+
     def begin(self) -> None:
         """A run begins or goes on: checkpoints of another one go."""
-        if self._known is None:
+        if self.path is not None and self._known is None:
             for old in (self.path / CHECKPOINT, *self.path.glob(BEST)):
                 target_of(old).unlink(missing_ok=True)
 
-    def seen(self) -> tuple[int, ...] | None:
-        """What tells the present checkpoint from others, which are other files; None without."""
-        try:
-            about = os.stat(self.path / CHECKPOINT)
-        except FileNotFoundError:
-            return None
-        return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
-
-    def own(self, seen: tuple[int, ...] | None) -> None:
-        """The checkpoint that was `seen` is of this run."""
-        self._known = seen
+    def require_room(self, *parts: Part) -> None:
+        """Raise FileError where the next checkpoint, of these, has no room."""
+        if self.path is not None:
+            present = _seen(self.path)
+            size = checkpoint_size(parts) if present is None else present.size
+            require_room(self.path / CHECKPOINT, size, reserve=present is None)
 
     def _taken(self) -> RunFolderError:
         if self._known is not None:
@@ -153,6 +183,14 @@ class RunFolder:
             f"{self.path}: holds a run already: resume() goes on with it, "
             "Trainer(overwrite=True) begins anew in its place, and another `out` keeps both"
         )
+
+
+def _seen(folder: Path) -> _Seen | None:
+    try:
+        about = os.stat(folder / CHECKPOINT)
+    except FileNotFoundError:
+        return None
+    return _Seen(about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
 
 
 def _lock(file: BinaryIO, folder: Path) -> None:

@@ -115,7 +115,7 @@ class Trainer(Checked):
         self.meters: dict[str, Meter] = {"loss": AverageValueMeter(), **(meters or {})}
         self.out = None if out is None else Path(out)
         lead = self.communicator.rank == 0
-        self._folder = RunFolder(self.out, overwrite) if self.out is not None and lead else None
+        self._folder = RunFolder(self.out if lead else None, overwrite)
         self.checkpoint_every, self.accumulate = checkpoint_every, accumulate
         self.schedule, self.ema, self.scaler = schedule, ema, scaler
         self.metadata = dict(metadata or {})
@@ -162,19 +162,19 @@ class Trainer(Checked):
         SIGINT, SIGTERM and SIGHUP end the run after the present step and a checkpoint:
         `Interrupted`; a second SIGINT or SIGTERM acts at once. Raises TrainingError for a loss or
         gradients that are not finite: weights and state are those before this step, and the last
-        checkpoint stays as it is.
+        checkpoint stays as it is. Raises FileError after the first step of an epoch if the disk has
+        no room for the checkpoint at its end.
         """
         resumed = self._restored is not None  # the same `fit` again, which may find all done
         check_epochs(epochs, 0 if resumed else self.epoch)
         train = as_dataset(train_batches)
         valid = None if valid_batches is None else as_dataset(valid_batches)
         with ExitStack() as stack:
-            stack.enter_context(self._writing())
+            stack.enter_context(self._folder.writing())
             self._prepare(train, valid, epochs)
             stack.enter_context(ft.reproducible())
             self._signals = stack.enter_context(stop_signals())
-            if self._folder is not None:
-                self._folder.begin()
+            self._folder.begin()
             self.report.begin(self)
             stack.callback(self.tell, "on_fit_end")
             self.tell("on_fit_start")
@@ -245,11 +245,8 @@ class Trainer(Checked):
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write a checkpoint (rank 0 does; every rank calls it). Default: the one in `out`."""
         target = self.checkpoint if path is None else Path(path)
-        own = self._folder if target == (self.out or Path()) / CHECKPOINT else None
-        with nullcontext() if own is None else own.writing():
+        with self._folder.saving(target):
             checkpointing.save(self, target, self._seconds)
-            if own is not None:
-                own.own(own.seen())
             self.tell("on_checkpoint", target)
 
     def resume(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -257,10 +254,8 @@ class Trainer(Checked):
         callbacks and other parts, random generators, position in the data, meters, log. Default:
         the one in `out`. Raises CheckpointError, and changes nothing, when it does not fit."""
         source = self.checkpoint if path is None else Path(path)
-        seen = None if self._folder is None else self._folder.seen()
-        position = checkpointing.resume(self, source)
-        if self._folder is not None and source.parent == self._folder.path:
-            self._folder.own(seen)
+        with self._folder.resuming(source):
+            position = checkpointing.resume(self, source)
         self.epoch, self.batch, self.step = position.epoch, position.batch, position.step
         self.history, self._seconds = position.history, position.seconds
         self._expected = position.batches or None
@@ -289,6 +284,7 @@ class Trainer(Checked):
         self.tell("on_epoch_start")
         with train.iterate(self.batch) as batches, ExitStack() as stack:
             stack.callback(self.report.trained, self)
+            looked = False
             for window in windows(batches, self.accumulate):
                 step = self.step
                 self.train_step(*window)
@@ -300,6 +296,10 @@ class Trainer(Checked):
                 else:
                     self.tell("on_step")
                     self.report.step(self)
+                    if not looked:
+                        state = (self.model, self.optimizer, *self.parts.values())
+                        self._folder.require_room(*state)  # optimizers have all of theirs now
+                        looked = True
                     if self.checkpoint_every and self.step % self.checkpoint_every == 0:
                         self._save_if_wanted()
                 if self._all_ranks_stop():
@@ -341,9 +341,6 @@ class Trainer(Checked):
         if number:
             raise Interrupted(number, self.step, None if self.out is None else self.checkpoint)
         return bool(self._stopped)
-
-    def _writing(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._folder is None else self._folder.writing()
 
     def _save_if_wanted(self) -> None:
         if self.out is not None:
