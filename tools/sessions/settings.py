@@ -64,8 +64,9 @@ def conformance(session: nox.Session, kind: str, implementation: str) -> None:
     if implementation == "jit":
         env = FORCED | kernels(session)
         options = ["-k", "not test_operation or 32"]
-    if wrapped:  # behind all wrappers at once; operations in the dtypes of 32 bits will do
+    if wrapped:  # behind all wrappers at once; a sample of each operation in 32 bits will do
         options = ["--under", "profile,check,count,trace", "-k", "not test_operation or 32"]
+        options.append("--fl-quick")
     command = ["-m", f"fl_{kind}.testing", name, *options, *session.posargs]
     in_workshop(session, "python", *command, env=env)
 
