@@ -66,6 +66,16 @@ def test_it_fits_the_terminal(
     assert line.startswith("epoch 3/20 "[: columns - 1])
 
 
+@pytest.mark.defect("P17")
+@pytest.mark.parametrize("columns, parts", [(24, [0]), (30, [0, 3]), (40, [0, 1]), (42, [0, 1, 3])])
+def test_no_part_of_the_line_is_cut(
+    columns: int, parts: list[int], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ["epoch 3/20 50/200", "loss 0.1234", "3200 samples/s", "ETA 0:03"]
+    shown = shown_on_terminal(columns, clock, monkeypatch)
+    assert shown.split("  ") == [whole[part] for part in parts]
+
+
 def test_lines_in_a_pipe() -> None:
     run = subprocess.run([sys.executable, "-c", WORK], capture_output=True, text=True, check=True)
     assert run.stderr.splitlines() == [
@@ -92,8 +102,8 @@ def test_a_terminal_of_the_system_is_redrawn_and_left_clean() -> None:
     os.close(lead)
     drawn = text.split("\r")
     assert "\n" not in text
-    assert drawn[1] == "work 1/4  fine  0.1/s  ETA 0:"  # 29 of 30 columns
-    assert drawn[-2:] == [" " * 29, ""]
+    assert drawn[1] == "work 1/4  fine  0.1/s"  # all of it takes 31 of 30 columns
+    assert drawn[-2:] == [" " * len(drawn[1]), ""]
 
 
 class Kernel:

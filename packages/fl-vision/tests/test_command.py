@@ -167,7 +167,7 @@ def test_all_of_the_trainer_by_options(
     printed = run("train", "--dataset", "mnist", "--data-dir", digits_dir, *SMALL, *options)
     (best,) = (tmp_path / "run").glob("best-*.safetensors")
     accuracy = max(r["valid_accuracy"] for r in epochs(tmp_path / "run") if r["event"] == "epoch")
-    assert run("eval", best) == [f"test accuracy {accuracy / 100:.4f}"]
+    assert run("eval", best)[-1] == f"test accuracy {accuracy / 100:.4f}"
     assert run("train", "--resume", "--quiet", "--out", tmp_path / "run")[-1] == printed[-1]
 
 
@@ -227,6 +227,34 @@ def test_a_run_that_another_process_writes_is_left_alone(
         thread.start()
         thread.join()
     assert f"process {os.getpid()} (this one) writes a run there" in said[0]
+
+
+@pytest.mark.defect("P17")
+def test_one_figure_decides_and_the_report_says_of_which_weights(
+    tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]]
+) -> None:
+    out = tmp_path / "run"
+    data = ["train", "--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--patience", 2]
+    printed = run(*data, "--epochs", 30, "--lr", 1e-20, "--out", out)  # it cannot learn
+    records = [r for r in epochs(out) if r["event"] == "epoch"]
+    best = max(records, key=lambda r: r["valid_accuracy"])["epoch"]  # of equals the first
+    assert len(records) == best + 2 < 30
+    file = f"best-{best:04d}.safetensors"
+    said = f"weights of epoch {best}, which has the best accuracy on held-out samples ({file})"
+    assert printed[-2] == said
+    assert run("eval", out) == printed[-2:]
+    assert run("eval", out / file) == [f"weights of epoch {best}", printed[-1]]
+    assert run("eval", out / "checkpoint.safetensors")[0] == f"weights of epoch {best + 2}"
+    assert run("train", "--resume", "--quiet", "--out", out)[-2:] == printed[-2:]
+
+
+@pytest.mark.defect("P17")
+def test_without_a_choice_the_weights_are_the_last(
+    tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]]
+) -> None:
+    data = ["--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--out", tmp_path / "run"]
+    assert run("train", *data)[-2] == "weights of epoch 2, the last"
+    assert run("eval", tmp_path / "run")[0] == "weights of epoch 2"
 
 
 def test_a_folder_of_images(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,13 +102,18 @@ def checkpoint_path(path: str | Path) -> Path:
 
 
 def load_classifier(path: str | Path) -> tuple[Classifier, Mapping[str, Any]]:
-    """The classifier in a checkpoint (or in the folder of a run), and all that the run noted.
+    """The classifier in a checkpoint, and all that the run noted, with "weights" in words. Of the
+    folder of a run that keeps its best epochs, the best of them.
 
     Raises `CheckpointError` where the file is missing, damaged or of another kind.
     """
-    path = checkpoint_path(path)
+    folder, path = Path(path), checkpoint_path(path)
     checkpoint = load_checkpoint(path)
-    notes = description_of(checkpoint, path)
+    best = best_of(checkpoint.position.get("history")) if folder.is_dir() else None
+    if best is not None:
+        path = folder / best
+        checkpoint = load_checkpoint(path)
+    notes = {**description_of(checkpoint, path), "weights": weights_of(checkpoint, best)}
     dtype = ft.dtype(notes["dtype"])
     shape, count = tuple(notes["image_shape"]), len(notes["classes"])
     # Before anything of that size is built: the description is as untrusted as the rest.
@@ -118,16 +124,39 @@ def load_classifier(path: str | Path) -> tuple[Classifier, Mapping[str, Any]]:
             f"{weight_count(shape, count)}; it was written for another network: train again"
         )
     model = cnn(shape, count).to(dtype)
+    restore_weights(checkpoint, model, path)
+    normalise = Normalise(tuple(notes["mean"]), tuple(notes["std"]), dtype)
+    return Classifier(model, tuple(notes["classes"]), shape, notes["peak"], normalise), notes
+
+
+def restore_weights(checkpoint: Checkpoint, model: Module, path: Path) -> None:
+    """Give `model` the weights that its run was tested with: the averages where it has some."""
     checkpoint.restore_model(model)
-    if "ema" in checkpoint.parts:  # what the run was tested with
+    if "ema" in checkpoint.parts:
         averages = EMA(model)
         try:
             averages.load_state_dict(checkpoint.parts["ema"])
         except StateDictError as error:
             raise CheckpointError(f"{path}: {error}") from error
         averages.copy_to()
-    normalise = Normalise(tuple(notes["mean"]), tuple(notes["std"]), dtype)
-    return Classifier(model, tuple(notes["classes"]), shape, notes["peak"], normalise), notes
+
+
+def best_of(history: object) -> str | None:
+    """The name of the file of the best epoch, if the run keeps any."""
+    last = history[-1] if isinstance(history, list) and history else None
+    names = last.get("best") if isinstance(last, Mapping) else None
+    name = names[0] if isinstance(names, list) and names else None
+    # Untrusted, as all of the file is.
+    return name if isinstance(name, str) and re.fullmatch(r"best-\d+\.safetensors", name) else None
+
+
+def weights_of(checkpoint: Checkpoint, best: str | None) -> str:
+    """Which weights these are, in words: of the `best` epoch, or of the last."""
+    epoch = f"epoch {checkpoint.position.get('epoch', 0)}"
+    if best is not None:
+        return f"{epoch}, which has the best accuracy on held-out samples ({best})"
+    batch = checkpoint.position.get("batch")
+    return f"{epoch} and {batch} batches" if batch else epoch
 
 
 def description_of(checkpoint: Checkpoint, path: Path) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ class Recipe:
     ema           decay of averaged weights, which tests and predictions then use; 0: none
     clip          longest norm of the gradients; 0: any
     accumulate    batches per step
-    patience      stop after so many epochs without a lower loss on held-out samples; 0: never
+    patience      stop after so many epochs without a better accuracy on held-out samples; 0: never
     validation    share of the training samples that is held out, to be measured after each epoch
                   instead of the test samples; 0: none, unless a choice depends on it, then 0.1
     """

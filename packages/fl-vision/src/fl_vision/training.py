@@ -24,8 +24,9 @@ from fl_nn import (
     TensorBoard,
     Trainer,
     cross_entropy,
+    load_checkpoint,
 )
-from fl_vision.classifier import METADATA, Classifier
+from fl_vision.classifier import METADATA, Classifier, best_of, restore_weights, weights_of
 from fl_vision.datasets import ImageData
 from fl_vision.errors import UsageError
 from fl_vision.models import cnn
@@ -35,18 +36,26 @@ from fl_vision.transforms import Normalise, RandomShift, channel_statistics
 _TEST_BATCH = 256
 #: Of the training samples, for choices that may not see the test samples.
 _VALIDATION = 0.1
+#: What decides when to stop, which epochs are best, and which weights are reported.
+_DECIDES = "valid_accuracy"
 # Streams of random numbers that must not be one another's.
 _ORDER, _SHIFT = 1, 2
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of `train_classifier`: what to predict with, a record for every epoch, and the
-    samples that its `valid_` figures are of: "test" or "validation"."""
+    """The result of `train_classifier`.
+
+    classifier   what to predict with: of the best epoch where the run keeps any, else of the last
+    history      a record for every epoch
+    measured_on  the samples that its `valid_` figures are of: "test" or "validation"
+    weights      which weights the classifier has, in words
+    """
 
     classifier: Classifier
     history: list[dict[str, Any]]
     measured_on: str = "test"
+    weights: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,8 @@ class Output:
     """What a run leaves behind, in `folder` (None: nothing), besides checkpoint and log.
 
     checkpoint_every  a checkpoint also every so many steps; 0: after epochs alone
-    keep_best         checkpoints of so many epochs with the best accuracy on held-out samples
+    keep_best         checkpoints of so many epochs with the best accuracy on held-out samples; one
+                      at least where the recipe has a patience
     tensorboard       curves for TensorBoard (the extra `fl-nn[tensorboard]`)
     """
 
@@ -150,7 +160,18 @@ class _Plan:
         trainer.fit(batches, self._measured_batches(communicator), epochs=recipe.epochs)
         if ema is not None:
             ema.copy_to()
-        return Trained(classifier, trainer.history, "validation" if recipe.validation else "test")
+        measured_on = "validation" if recipe.validation else "test"
+        return Trained(classifier, trainer.history, measured_on, self._best(trainer))
+
+    def _best(self, trainer: Trainer) -> str:
+        """Give the model the weights of the best epoch, if one is kept; which it has, in words."""
+        best, folder = best_of(trainer.history), self.out.folder
+        if best is None or folder is None:
+            return f"epoch {trainer.epoch}, the last"
+        trainer.communicator.barrier()  # rank 0 has written it
+        checkpoint = load_checkpoint(folder / best)
+        restore_weights(checkpoint, trainer.model, folder / best)
+        return weights_of(checkpoint, best)
 
     def _callbacks(self) -> list[Callback]:
         recipe, out = self.recipe, self.out
@@ -158,9 +179,9 @@ class _Plan:
         if recipe.clip:
             found.append(ClipGradNorm(recipe.clip))
         if recipe.patience:
-            found.append(EarlyStop("valid_loss", recipe.patience))
-        if out.keep_best:
-            found.append(KeepBest(out.keep_best, "valid_accuracy", mode="max"))
+            found.append(EarlyStop(_DECIDES, recipe.patience, mode="max"))
+        if out.keep_best or (recipe.patience and out.folder is not None):
+            found.append(KeepBest(out.keep_best or 1, _DECIDES, mode="max"))
         if out.tensorboard:
             found.append(TensorBoard())
         return found

@@ -25,6 +25,9 @@ class KeepBest(Callback):
 
     mode   "min": smaller is better; "max": larger is
 
+    Give an `EarlyStop` the same `monitor`, as both have by default. At the end of `fit` it says
+    which epoch is the best; the model keeps the weights of the last one.
+
     The files are whole checkpoints, to resume from or to load weights of. A file appears complete,
     and is removed only once a checkpoint no longer lists it: wherever a run is killed, what its
     checkpoint lists is there as soon as it goes on.
@@ -64,6 +67,14 @@ class KeepBest(Callback):
         if trainer.communicator.rank == 0 and self._is_kept(trainer):
             _share(path, trainer.out / file_of(trainer.epoch))
         self._prune(trainer)
+
+    def on_fit_end(self, trainer: Trainer) -> None:
+        if self.kept:
+            epoch, value = self.kept[0]
+            trainer.report.say(
+                f"best {self.monitor}: {value:.6g} of epoch {epoch}, kept in {file_of(epoch)}; the "
+                f"model has the weights of epoch {trainer.epoch}"
+            )
 
     def _is_kept(self, trainer: Trainer) -> bool:
         """Whether the trainer is at the end of an epoch that is kept."""

@@ -37,7 +37,7 @@ class Progress:
             f"{steps / seconds:.1f}/s" if samples is None else f"{samples / seconds:.4g} samples/s"
         )
         left = (self._total - done) * seconds / steps if steps > 0 else 0.0
-        self._display.show(self._title, done, self._total, f"{note}  {rate}  ETA {_clock(left)}")
+        self._display.show(self._title, done, self._total, [note, rate, f"ETA {_clock(left)}"])
 
     def finish(self) -> None:
         """Remove the bar."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from html import escape
 from importlib import import_module
 from typing import Any, Protocol, TextIO
@@ -23,8 +24,8 @@ class ProgressDisplay(Protocol):
     #: Seconds between two calls of `show`, at least.
     interval: float
 
-    def show(self, title: str, done: int, total: int, text: str) -> None:
-        """`done` of `total` steps are behind us; `text` says more."""
+    def show(self, title: str, done: int, total: int, notes: Sequence[str]) -> None:
+        """`done` of `total` steps are behind us; the notes say more."""
 
     def clear(self) -> None:
         """The work is over."""
@@ -38,8 +39,8 @@ class StreamDisplay:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def show(self, title: str, done: int, total: int, text: str) -> None:
-        self._stream.write(f"{title}  {done}/{total}  {text}\n")
+    def show(self, title: str, done: int, total: int, notes: Sequence[str]) -> None:
+        self._stream.write("  ".join([title, f"{done}/{total}", *notes]) + "\n")
         self._stream.flush()
 
     def clear(self) -> None:
@@ -47,7 +48,7 @@ class StreamDisplay:
 
 
 class TerminalDisplay:
-    """Redraws one line, which fits the terminal: the bar shrinks first, then the text is cut."""
+    """Redraws one line, which fits the terminal: the bar shrinks first, then notes go."""
 
     interval = 0.1
 
@@ -55,10 +56,14 @@ class TerminalDisplay:
         self._stream = stream
         self._drawn = 0
 
-    def show(self, title: str, done: int, total: int, text: str) -> None:
+    def show(self, title: str, done: int, total: int, notes: Sequence[str]) -> None:
         room = _columns(self._stream) - 1  # in the last column some terminals begin a line
-        text = f"{done}/{total}  {text}"
-        width = min(_LONGEST, room - len(title) - len(text) - 4)
+        text, most = f"{done}/{total}", room - len(title) - 1
+        whole = "  ".join([text, *notes])
+        for note in notes:
+            if len(text) + 2 + len(note) <= most:
+                text += f"  {note}"
+        width = min(_LONGEST, most - len(whole) - 3)
         if width >= _SHORTEST:
             filled = width * done // max(total, 1)
             text = f"[{'#' * filled}{'.' * (width - filled)}] {text}"
@@ -85,8 +90,8 @@ class NotebookDisplay:
     def __init__(self) -> None:
         self._handle: Any = None
 
-    def show(self, title: str, done: int, total: int, text: str) -> None:
-        words = f"{title}  {done}/{total}  {text}"
+    def show(self, title: str, done: int, total: int, notes: Sequence[str]) -> None:
+        words = "  ".join([title, f"{done}/{total}", *notes])
         bar = f'<progress value="{done}" max="{max(total, 1)}"></progress> {escape(words)}'
         self._put({"text/html": bar, "text/plain": words})
 

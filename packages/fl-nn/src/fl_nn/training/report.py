@@ -84,7 +84,9 @@ class Report:
         if self.log is not None:
             self.log.write({"event": "epoch", **record})
         figures = "  ".join(f"{k} {v:.4g}" for k, v in record.items() if "_" in k)
-        time_taken = f"{record['seconds']:.1f} s  {self._rate:.4g} samples/s"
+        time_taken = f"{record['seconds']:.1f} s"
+        if self._rate:  # none where the epoch was complete but for its end when the run was resumed
+            time_taken += f"  {self._rate:.4g} samples/s"
         self.say(f"epoch {trainer.epoch}/{trainer.epochs}  {figures}  {time_taken}")
 
     def say(self, line: str) -> None:

@@ -68,7 +68,7 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     recipe("--ema", type=_fraction, help="decay of averaged weights; 0: none (default 0)")
     recipe("--clip", type=_positive, help="longest norm of the gradients (default: any)")
     recipe("--accumulate", type=_integer(1), help="batches per step (default 1)")
-    recipe("--patience", type=_integer(1), help="stop after so many epochs without progress")
+    recipe("--patience", type=_integer(1), help="stop after so many epochs of no better accuracy")
     recipe("--validation", type=_fraction, help="share held out for that (default 0.1 if needed)")
     run = parser.add_argument_group("run").add_argument
     run("--out", type=Path, help=f"folder to write to (default: {RUNS}/ and the data set's name)")
@@ -79,7 +79,12 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     run("--communicator", metavar="NAME", help="of the ranks (default processes)")
     run("--prefetch", type=_integer(0), default=0, help="batches made ahead by a thread")
     run("--checkpoint-every", type=_integer(0), default=0, help="steps (default: each epoch)")
-    run("--keep-best", type=_integer(0), default=0, help="checkpoints of so many best epochs")
+    run(
+        "--keep-best",
+        type=_integer(0),
+        default=0,
+        help="checkpoints of so many epochs of best accuracy",
+    )
     run("--tensorboard", action="store_true", help="curves in --out (needs tensorboardX)")
     run("--quiet", action="store_true", help="no progress")
 

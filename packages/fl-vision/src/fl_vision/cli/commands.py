@@ -68,6 +68,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
             "give the data set that it was trained on"
         )
     found = classifier.classify(data.test, arguments.batch_size)
+    print(weights_line(str(notes["weights"])))
     print(accuracy_line(found.accuracy))
 
 
@@ -89,6 +90,11 @@ def predict(arguments: argparse.Namespace) -> None:
                 drawn.append((image, classifier.classes[ranked[0]], row[ranked[0]]))
     if arguments.out is not None:
         draw_predictions(arguments.out, drawn)
+
+
+def weights_line(weights: str) -> str:
+    """The line before it: what the accuracy is of."""
+    return f"weights of {weights}"
 
 
 def accuracy_line(accuracy: float) -> str:

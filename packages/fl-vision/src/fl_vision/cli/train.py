@@ -13,7 +13,7 @@ from fl_dist import Communicator
 from fl_nn import load_checkpoint, run_folder
 from fl_vision.classifier import checkpoint_path, description_of
 from fl_vision.cli.arguments import RUNS
-from fl_vision.cli.commands import accuracy_line, data_settings, load_data
+from fl_vision.cli.commands import accuracy_line, data_settings, load_data, weights_line
 from fl_vision.datasets import ImageData
 from fl_vision.errors import UsageError
 from fl_vision.recipe import Recipe, recipe_for
@@ -71,7 +71,7 @@ def _reported(out: Path, data: ImageData, recipe: Recipe, trained: Trained) -> l
     seconds = sum(float(record["seconds"]) for record in trained.history)
     lines.append(f"wrote {', '.join(written)}")
     lines.append(f"trained {len(trained.history)} epochs in {seconds:.1f} s")
-    return [*lines, accuracy_line(found.accuracy)]
+    return [*lines, weights_line(trained.weights), accuracy_line(found.accuracy)]
 
 
 def _loaded_by_one_first(
