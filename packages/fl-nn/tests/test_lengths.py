@@ -79,6 +79,9 @@ def test_lengths_that_do_not_fit():
     for wrong in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ft.ShapeError, match="finite numbers above 0"):
             nn.Durations([4, wrong])
+    for wrong in (3, ["a", "b"], None):
+        with pytest.raises(ft.DTypeError, match="values"):
+            nn.Durations(wrong)
 
 
 def test_a_causal_layer_never_looks_ahead():

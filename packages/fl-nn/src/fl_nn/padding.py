@@ -16,10 +16,11 @@ from typing import Any
 import fl_tensor as ft
 from fl_nn.forward import Forward
 from fl_nn.values import arange_like
+from fl_tensor.annotations import Checked
 from fl_tensor.arguments import int_of
 
 
-class Durations:
+class Durations(Checked):
     """How long the sequences of a batch are in any unit, such as milliseconds, or steps before
     earlier layers made them fewer; given as `lengths`. The longest has no padding: of T steps,
     ceil(duration / longest * T) are a sequence's own.
