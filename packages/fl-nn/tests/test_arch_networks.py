@@ -147,6 +147,6 @@ def test_a_padded_recording_gives_what_it_gives_alone():
     model = nn.build_sequential(text, 8, 5).eval()
     x = ft.randn((2, 1, 8, 20))
     alone = model(x[1:, :, :, :13])
-    told = model(x, lengths=[2000, 1300])[:, 1:, :13]
+    told = model(x, lengths=nn.Durations([2000, 1300]))[:, 1:, :13]
     assert ft.allclose(told, alone, rtol=1e-4, atol=1e-5)
     assert not ft.allclose(model(x)[:, 1:, :13], alone, rtol=1e-4, atol=1e-5)

@@ -257,7 +257,7 @@ def test_stretches_of_a_waveform_are_masked():
 def test_a_padded_waveform_keeps_its_padding():
     layer = nn.RawWavSpecAugment(40, 2, 100, 0.5, 1, generator=generator(1))
     x = ft.randn((2, 400), generator(2))
-    y, x = layer(x, lengths=[1.0, 0.25]).numpy(), x.numpy()
+    y, x = layer(x, lengths=nn.Durations([1.0, 0.25])).numpy(), x.numpy()
     assert (y[1, 100:] == x[1, 100:]).all() and (y[1, :100] != x[1, :100]).mean() > 0.5
     assert (y[1, :100] == 0).sum() <= 50
 

@@ -144,6 +144,7 @@ TARGETS: list[Target] = [
         metadata="mapping",
     ),
     target("nn.JsonLog", {"path": At("log")}, path="no_path"),
+    target("nn.run_folder", {"path": At("run")}, path="no_path", call=lambda path: _entered(path)),
     target(
         "nn.build_sequential",
         {"source": "L NFEAT NLABEL", "n_features": 3, "n_labels": 4},
@@ -325,6 +326,11 @@ UNTRIED: dict[str, str] = {
     "vision.dataset_names": "takes no arguments",
     "vision.pixels_of": "takes an image that Pillow has opened",
 }
+
+
+def _entered(path: Any) -> None:
+    with nn.run_folder(path):
+        pass
 
 
 def _opened(path: Any) -> Any:

@@ -194,6 +194,7 @@ TARGETS: list[Target] = [
         _0="iterable",
         call=lambda a, b: nn.EditDistanceMeter().add(a, b),
     ),
+    target("nn.Durations", {"values": [1.0, 2.0]}, values="iterable"),
     target(
         "nn.Trainer",
         {"model": model, "optimizer": lambda: None, "loss": Ready(nn.mse)},

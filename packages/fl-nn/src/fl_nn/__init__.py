@@ -163,6 +163,7 @@ from fl_nn.optim import RMSprop as RMSprop
 from fl_nn.optim import SparseAdam as SparseAdam
 from fl_nn.optim import clip_grad_norm_ as clip_grad_norm_
 from fl_nn.optim import clip_grad_value_ as clip_grad_value_
+from fl_nn.padding import Durations as Durations
 from fl_nn.parameter import Parameter as Parameter
 from fl_nn.parameter import SparseParameter as SparseParameter
 from fl_nn.parameters import all_params_close as all_params_close

@@ -17,7 +17,8 @@ class Sequential(Module):
     `model[:2]` a Sequential that shares the first two.
 
     With `lengths`, modules that look at several steps of a sequence are told which of them are
-    padding: `model(x, lengths=[320, 200])`, see `fl_nn.padding`.
+    padding: `model(x, lengths=[320, 200])` counts steps as these modules see them, and
+    `model(x, lengths=nn.Durations([2.0, 1.25]))` anything, relative to the longest.
     """
 
     takes_lengths = True

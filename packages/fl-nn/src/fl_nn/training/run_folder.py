@@ -94,7 +94,7 @@ def run_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     folder cannot be written.
     """
     folder, held = Path(path), _HELD.get() or {}
-    key = folder.resolve()
+    key = target_of(folder / LOCK).parent
     outer = held.get(key)
     if outer is not None and outer.file is not None:
         yield folder
