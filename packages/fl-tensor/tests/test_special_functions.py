@@ -68,7 +68,7 @@ def test_polygamma(n, dtype):
     assert np.isinf(np.asarray(found)[~held]).all()
     held &= np.abs(want) >= np.finfo(dtype).smallest_normal
     assert held.sum() > 20
-    assert errors(found[held], want[held]).max() < 20
+    assert errors(found[held], want[held]).max() < 10
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
