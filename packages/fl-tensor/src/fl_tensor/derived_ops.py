@@ -199,7 +199,7 @@ class DerivedOps:
 
     def polygamma(self, x: S, n: int) -> Any:
         """The derivative of ``digamma`` of order ``n``, 0 <= n <= 60; infinite (odd ``n``) or NaN at
-        the negative integers. For x > 0 the relative error is below 20 epsilons where the result is no
+        the negative integers. For x > 0 the relative error is below 10 epsilons where the result is no
         subnormal number. Below 0 parts of the result overflow from order 20 on in float32. Raises
         ArgumentError for another order, the gradient by ``x`` for n = 60."""
         return derived.gamma.polygamma(self, x, n)

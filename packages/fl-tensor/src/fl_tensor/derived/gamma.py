@@ -107,7 +107,7 @@ def digamma(ops: Ops, x: S) -> Any:
 @in_float32
 def polygamma(ops: Ops, x: S, n: int) -> Any:
     """The derivative of ``digamma`` of order ``n``, 0 <= n <= 60; infinite (odd ``n``) or NaN at
-    the negative integers. For x > 0 the relative error is below 20 epsilons where the result is no
+    the negative integers. For x > 0 the relative error is below 10 epsilons where the result is no
     subnormal number. Below 0 parts of the result overflow from order 20 on in float32. Raises
     ArgumentError for another order, the gradient by ``x`` for n = 60."""
     if not 0 <= n <= _ORDERS:

@@ -14,7 +14,7 @@ __all__ = ["polygamma", "xlogy"]
 
 def polygamma(n: int, x: ArrayLike) -> Any:
     """The derivative of ``digamma`` of order ``n``, 0 <= n <= 60, at ``x``; at the negative
-    integers infinite (odd ``n``) or NaN. For x > 0 the relative error is below 20 epsilons where
+    integers infinite (odd ``n``) or NaN. For x > 0 the relative error is below 10 epsilons where
     the result is no subnormal number. Below 0 parts of the result overflow from order 20 on in
     float32. Raises ArgumentError for another order, the gradient by ``x`` for n = 60."""
     x = operand("polygamma", "S", x)
