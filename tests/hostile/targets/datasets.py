@@ -98,6 +98,16 @@ TARGETS: list[Target] = [
         weights="iterable",
         seed="seed",
     ),
+    target(
+        "data.random_split",
+        {"ds": ds, "parts": (0.5, 0.5)},
+        ds="module",
+        parts="iterable",
+        stratify="iterable",
+        groups="iterable",
+        seed="seed",
+    ),
+    target("data.k_fold", {"ds": ds, "k": 2}, ds="module", k="positive", seed="seed"),
     target("data.IterableStream", {"make": Ready(lambda: iter([1]))}, make="callable"),
     target(
         "data.ShardStream",
@@ -155,5 +165,7 @@ UNTRIED: dict[str, str] = {
     "data.StreamIterator": "made by iter()",
     "data.DataIterator": "made by iterate()",
     "data.MappedArray": "made by MappedDataset",
+    "data.Table": "takes pyarrow: test_table.py of fl-data has its bad files",
+    "data.TableStream": "as Table",
     "data.RawTensor": "a view that a FileBlob hands out",
 }
