@@ -103,6 +103,7 @@ def _predict_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--top", type=_integer(1), default=1, help="print so many best classes")
     parser.add_argument("--out", type=Path, help="also draw the predictions into this file")
+    parser.add_argument("--skip-bad", action="store_true", help="leave out unreadable files")
 
 
 def _data_options(parser: argparse.ArgumentParser, dataset: str) -> None:
@@ -113,6 +114,7 @@ def _data_options(parser: argparse.ArgumentParser, dataset: str) -> None:
     add("--holdout", type=_integer(1), metavar="N", help="mnist: test on the last N samples")
     add("--image-size", type=_image_size, metavar="HxW", help="folder: resize all images")
     add("--grayscale", action="store_true", default=None, help="folder: one channel")
+    add("--skip-bad", action="store_true", default=None, help="folder: leave out unreadable files")
     add("--split-seed", type=_integer(0), help="digits, folder: seed of the 80/20 split")
     add("--no-download", action="store_true", help="mnist: never use the network")
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
 from fl_vision.classifier import Classifier, load_classifier
 from fl_vision.datasets import DataOptions, ImageData, load_dataset
-from fl_vision.errors import UsageError
+from fl_vision.errors import DataFileError, DataMissingError, UsageError
 from fl_vision.images import read_image
 from fl_vision.report import draw_predictions
 
-DATA_OPTIONS = ("dataset", "data_dir", "holdout", "image_size", "grayscale", "split_seed")
+DATA_OPTIONS = (
+    *("dataset", "data_dir", "holdout", "image_size", "grayscale", "split_seed"),
+    "skip_bad",
+)
 _BATCH = 64
 
 
@@ -30,8 +33,10 @@ def data_settings(
     return {n: v if v is not None else (stored or {}).get(n) for n, v in given.items()}
 
 
-def load_data(settings: Mapping[str, Any], download: bool) -> ImageData:
-    """The data set that `data_settings` describe."""
+def load_data(
+    settings: Mapping[str, Any], download: bool, classes: tuple[str, ...] = ()
+) -> ImageData:
+    """The data set that `data_settings` describe; of these classes, all images are test images."""
     try:
         size = settings["image_size"]
         options = DataOptions(
@@ -41,6 +46,8 @@ def load_data(settings: Mapping[str, Any], download: bool) -> ImageData:
             grayscale=bool(settings["grayscale"]),
             split_seed=int(settings["split_seed"] or 0),
             download=download,
+            skip_bad=bool(settings.get("skip_bad")),
+            classes=classes,
         )
     except (TypeError, ValueError, IndexError) as error:
         raise UsageError(
@@ -51,7 +58,8 @@ def load_data(settings: Mapping[str, Any], download: bool) -> ImageData:
 
 
 def evaluate(arguments: argparse.Namespace) -> None:
-    """`fl-vision eval`: the test accuracy of a checkpoint, as `train` prints it."""
+    """`fl-vision eval`: the test accuracy of a checkpoint, as `train` prints it. Of another folder
+    than that of the training all images count, or those of its `test/`."""
     classifier, notes = load_classifier(arguments.checkpoint)
     noted = notes.get("data")
     stored = noted if isinstance(noted, Mapping) else {}
@@ -60,7 +68,12 @@ def evaluate(arguments: argparse.Namespace) -> None:
     settings = data_settings(arguments, None if other else stored)
     if settings["dataset"] is None:
         raise UsageError("[eval] the checkpoint does not name its data set; give --dataset")
-    data = load_data(settings, not arguments.no_download)
+    classes: tuple[str, ...] = ()
+    if settings["dataset"] == "folder" and _is_another(arguments.data_dir, stored):
+        classes = classifier.classes
+        settings["image_size"] = classifier.image_shape[1:]
+        settings["grayscale"] = classifier.image_shape[0] == 1
+    data = load_data(settings, not arguments.no_download, classes)
     if data.classes != classifier.classes or data.image_shape != classifier.image_shape:
         raise UsageError(
             f"[eval] {data.name} has {len(data.classes)} classes of images {data.image_shape}, the "
@@ -68,6 +81,8 @@ def evaluate(arguments: argparse.Namespace) -> None:
             "give the data set that it was trained on"
         )
     found = classifier.classify(data.test, arguments.batch_size)
+    for line in data_lines(data):
+        print(line)
     print(weights_line(str(notes["weights"])))
     print(accuracy_line(found.accuracy))
 
@@ -76,20 +91,53 @@ def predict(arguments: argparse.Namespace) -> None:
     """`fl-vision predict`: one line per image file, best class first."""
     classifier, _ = load_classifier(arguments.checkpoint)
     drawn: list[tuple[ft.Tensor, str, float]] = []
+    bad: list[str] = []
     for start in range(0, len(arguments.images), _BATCH):
-        paths = arguments.images[start : start + _BATCH]
-        pixels = [_pixels(path, classifier, arguments.invert) for path in paths]
+        pixels: dict[Path, ft.Tensor] = {}
+        for path in arguments.images[start : start + _BATCH]:
+            try:
+                pixels[path] = _pixels(path, classifier, arguments.invert)
+            except (DataFileError, DataMissingError) as error:
+                bad.append(str(error))
+        if not pixels:
+            continue
         # Files have levels 0 to 255, the training set had 0 to `peak`.
-        batch = ft.stack(pixels).astype(classifier.normalise.dtype) * (classifier.peak / 255)
+        batch = ft.stack([*pixels.values()]).astype(classifier.normalise.dtype)
+        batch = batch * (classifier.peak / 255)
         probabilities = ft.exp(classifier.log_probabilities(batch)).tolist()
-        for path, image, row in zip(paths, pixels, probabilities, strict=True):
+        for (path, image), row in zip(pixels.items(), probabilities, strict=True):
             ranked = sorted(range(len(row)), key=lambda k: -row[k])[: arguments.top]
             best = ", ".join(f"{classifier.classes[k]} ({row[k]:.4f})" for k in ranked)
             print(f"{path}: {best}")
             if arguments.out is not None:
                 drawn.append((image, classifier.classes[ranked[0]], row[ranked[0]]))
-    if arguments.out is not None:
+    if arguments.out is not None and drawn:
         draw_predictions(arguments.out, drawn)
+    if bad and arguments.skip_bad:
+        print(skipped_line(bad))
+    elif bad:
+        raise UsageError(
+            f"[predict] {len(bad)} of {len(arguments.images)} files cannot be read (--skip-bad "
+            "leaves them out):\n" + "\n".join(bad)
+        )
+
+
+def data_lines(data: ImageData) -> list[str]:
+    """How many images there are, and which files were left out."""
+    count = f"{len(data.test)} test images, {len(data.classes)} classes"
+    if len(data.train):
+        count = f"{len(data.train)} training images, {count}"
+    return [count, *([skipped_line(data.skipped)] if data.skipped else [])]
+
+
+def skipped_line(bad: Sequence[str]) -> str:
+    """The files that were left out, each with its error."""
+    return f"left out {len(bad)} files that cannot be read:\n" + "\n".join(bad)
+
+
+def _is_another(folder: Path | None, stored: Mapping[str, Any]) -> bool:
+    before = stored.get("data_dir")
+    return folder is not None and (before is None or folder.resolve() != Path(before).resolve())
 
 
 def weights_line(weights: str) -> str:

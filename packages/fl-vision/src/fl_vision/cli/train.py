@@ -13,7 +13,13 @@ from fl_dist import Communicator
 from fl_nn import load_checkpoint, run_folder
 from fl_vision.classifier import checkpoint_path, description_of
 from fl_vision.cli.arguments import RUNS
-from fl_vision.cli.commands import accuracy_line, data_settings, load_data, weights_line
+from fl_vision.cli.commands import (
+    accuracy_line,
+    data_lines,
+    data_settings,
+    load_data,
+    weights_line,
+)
 from fl_vision.datasets import ImageData
 from fl_vision.errors import UsageError
 from fl_vision.recipe import Recipe, recipe_for
@@ -63,7 +69,7 @@ def _reported(out: Path, data: ImageData, recipe: Recipe, trained: Trained) -> l
     found = trained.classifier.classify(data.test)
     about = f"seed {recipe.seed}, {len(trained.history)} epochs"
     written = [str(checkpoint_path(out)), "log.jsonl"]
-    lines = []
+    lines = data_lines(data)
     try:
         written += draw_run(out, data, found, trained.history, trained.measured_on, about)
     except ft.MissingError as error:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import fl_tensor as ft
 from fl_data import Dataset, Subset, check_index
 from fl_vision.datasets.image_data import DataOptions, ImageData, stratified_split
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
-from fl_vision.images import SUFFIXES, read_image
+from fl_vision.images import SUFFIXES, check_size, read_image
 
 MAX_FILES = 5_000_000
+TESTS = ("test", "val", "valid", "validation")
+"""Names of a folder of test images beside `train`; the first that is there."""
 
 
 class ImageFolder(Dataset):
@@ -20,7 +24,12 @@ class ImageFolder(Dataset):
     Classes are the sub-folders of `root` in sorted order, or `classes` if given (a sub-folder that
     is not among them is an error). Samples are the image files in each (by suffix, also in deeper
     folders), sorted by path; hidden files and folders are skipped. Without `size`, every image
-    must have the size of the first.
+    must have the size of the first. `oriented` is that of `read_image`. With `skip_bad` every file
+    is read now, and those that are no images of that size are left out: `skipped` has their errors.
+
+    Raises `UsageError` where the sub-folders hold nothing but folders of images, as `train/` and
+    `val/` do: then one of them is meant. Raises `DataMissingError` for a class without images and
+    for a folder that cannot be read.
     """
 
     def __init__(
@@ -29,12 +38,15 @@ class ImageFolder(Dataset):
         *,
         size: tuple[int, int] | None = None,
         grayscale: bool = False,
+        oriented: bool = True,
         classes: Sequence[str] | None = None,
+        skip_bad: bool = False,
     ) -> None:
         self.root = Path(root)
         if "\0" in str(root):
             raise UsageError(f"[folder] {str(root)!r} is no path")
-        self.grayscale = grayscale
+        check_size(size)
+        self.grayscale, self.oriented = grayscale, oriented
         found = _subfolders(self.root)
         self.classes = tuple(found if classes is None else classes)
         unknown = sorted(set(found) - set(self.classes))
@@ -56,11 +68,18 @@ class ImageFolder(Dataset):
                 )
         if not self.paths:
             raise DataMissingError(f"[folder] {self.root}: no image in any class folder; add some")
+        if classes is None:
+            self._refuse_nested()
         self._resize = size
-        if size is None:
-            _, height, width = self._read(self.paths[0]).shape
-            size = height, width
-        self.size: tuple[int, int] = size
+        self.skipped: list[DataFileError] = []
+        self.size: tuple[int, int] = size or self._first_size(skip_bad)
+        if skip_bad:
+            self.skipped = self.bad_files()
+            bad = {error.path for error in self.skipped}
+            kept = [(p, n) for p, n in zip(self.paths, self.labels, strict=True) if p not in bad]
+            self.paths, self.labels = [p for p, _ in kept], [n for _, n in kept]
+            if not kept:
+                raise DataMissingError(f"[folder] {self.root}: no image can be read; replace them")
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -78,30 +97,75 @@ class ImageFolder(Dataset):
             )
         return image, ft.asarray(self.labels[number], dtype=ft.int64)
 
+    def _first_size(self, skip_bad: bool) -> tuple[int, int]:
+        for path in self.paths:
+            try:
+                _, height, width = self._read(path).shape
+            except DataFileError:
+                if not skip_bad:
+                    raise
+                continue
+            return height, width
+        raise DataMissingError(f"[folder] {self.root}: no image can be read; replace them")
+
     def _read(self, path: Path) -> ft.Tensor:
-        return read_image(path, size=self._resize, grayscale=self.grayscale)
+        options = {"grayscale": self.grayscale, "oriented": self.oriented}
+        return read_image(path, size=self._resize, **options)
+
+    def _refuse_nested(self) -> None:
+        inside: dict[str, set[str]] = {name: set() for name in self.classes}
+        for path in self.paths:
+            name, *below = path.relative_to(self.root).parts
+            if len(below) == 1:
+                return
+            inside[name].add(below[0])
+        if all(len(names) > 1 for names in inside.values()):
+            first = self.classes[0]
+            raise UsageError(
+                f"[folder] {self.root}: {', '.join(self.classes)} hold no images, only folders: "
+                f"give {self.root / first}, or train/ and test/ (or val/) as their names"
+            )
+
+    def bad_files(self) -> list[DataFileError]:
+        """The errors of all images that cannot be read or have another size; reads every file."""
+        found = []
+        for number in range(len(self)):
+            try:
+                self[number]
+            except DataFileError as error:
+                found.append(error)
+        return found
+
+    def __repr__(self) -> str:
+        return f"ImageFolder({str(self.root)!r}, {len(self)} images, {len(self.classes)} classes)"
 
 
 def load_folder(options: DataOptions) -> ImageData:
     """The images below `options.data_dir`, resized to `options.image_size` if that is given.
 
-    `train/` and `test/` (each with one sub-folder per class) are taken as they are; otherwise the
-    sub-folders are the classes and a seeded 80/20 split keeps them in proportion.
+    `train/` beside `test/`, `val/`, `valid/` or `validation/` (each with one sub-folder per class)
+    are taken as they are; otherwise the sub-folders are the classes and a seeded 80/20 split keeps
+    them in proportion. With `options.skip_bad` images that cannot be read are left out. With
+    `options.classes`, those of a trained network, all images are test images, or those of `test/`.
     """
     options.reject("folder", "holdout")
     root = options.data_dir
     if root is None:
         raise UsageError("[folder] which folder? Give --data-dir DIR with one sub-folder per class")
-    size, grayscale = options.image_size, options.grayscale
-    if (root / "train").is_dir() and (root / "test").is_dir():
-        learned = ImageFolder(root / "train", size=size, grayscale=grayscale)
-        tested = ImageFolder(
-            root / "test", size=size or learned.size, grayscale=grayscale, classes=learned.classes
-        )
-        train: Dataset = learned
-        test: Dataset = tested
+    size, classes = options.image_size, options.classes or None
+    make = partial(ImageFolder, grayscale=options.grayscale, skip_bad=options.skip_bad)
+    tests = [root / name for name in TESTS if (root / name).is_dir()]
+    train: Dataset
+    test: Dataset
+    if classes is not None:
+        learned = make(tests[0] if tests else root, size=size, classes=classes)
+        train, test = Subset(learned, []), learned
+    elif (root / "train").is_dir() and tests:
+        train = learned = make(root / "train", size=size)
+        test = make(tests[0], size=size or learned.size, classes=learned.classes)
+        learned.skipped += test.skipped
     else:
-        learned = ImageFolder(root, size=size, grayscale=grayscale)
+        learned = make(root, size=size)
         first, second = stratified_split(learned.labels, options.test_fraction, options.split_seed)
         train, test = Subset(learned, first), Subset(learned, second)
     if len(learned.classes) < 2:
@@ -113,7 +177,8 @@ def load_folder(options: DataOptions) -> ImageData:
         train=train,
         test=test,
         classes=learned.classes,
-        image_shape=(1 if grayscale else 3, *learned.size),
+        image_shape=(1 if options.grayscale else 3, *learned.size),
+        skipped=tuple(map(str, learned.skipped)),
     )
 
 
@@ -134,13 +199,22 @@ def _images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     found = []
-    for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
-            found.append(path)
+    for place, folders, files in os.walk(folder, onerror=_refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            path = Path(place, name)
+            if not name.startswith(".") and path.suffix.lower() in SUFFIXES and path.is_file():
+                found.append(path)
         if len(found) > MAX_FILES:
             raise DataMissingError(f"[folder] {folder}: more than {MAX_FILES} images; split it up")
     return sorted(found)
+
+
+def _refuse(error: OSError) -> None:
+    raise DataMissingError(
+        f"[folder] {error.filename}: cannot be read ({error.strerror}); check its permissions, or "
+        "move it away"
+    ) from None
 
 
 def _by(size: Sequence[int]) -> str:

@@ -23,6 +23,9 @@ class DataOptions(Checked):
     test_fraction: float = 0.2
     split_seed: int = 0
     download: bool = True
+    skip_bad: bool = False
+    #: Of a trained network: then all images are test images.
+    classes: tuple[str, ...] = ()
 
     def reject(self, loader: str, *names: str) -> None:
         """Raise `UsageError` for every option in `names` that was given."""
@@ -36,7 +39,8 @@ class ImageData:
     """A data set for classification, divided into training and test samples.
 
     A sample is `(image, label)`: a (C, H, W) uint8 tensor with levels 0 to `peak`, and a 0-d int64
-    index into `classes`. All images have `image_shape`.
+    index into `classes`. All images have `image_shape`. `skipped` says what is wrong with files
+    that were left out.
     """
 
     name: str
@@ -45,6 +49,7 @@ class ImageData:
     classes: tuple[str, ...]
     image_shape: tuple[int, ...]
     peak: int = 255
+    skipped: tuple[str, ...] = ()
 
 
 def image_and_label(sample: Sample) -> tuple[ft.Tensor, ft.Tensor]:

@@ -1,0 +1,171 @@
+"""Folders of images as people have them: layouts, cameras, depths, permissions, bad files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fl_vision import (
+    DataFileError,
+    DataMissingError,
+    DataOptions,
+    ImageFolder,
+    RandomCrops,
+    UsageError,
+    load_dataset,
+    read_image,
+)
+from fl_vision.__main__ import main
+
+ImageWriter = Callable[..., Path]
+
+
+@pytest.mark.defect("P1")
+@pytest.mark.parametrize("name", ["test", "val", "valid", "validation"])
+def test_the_usual_layouts_are_recognised(
+    tmp_path: Path, write_image: ImageWriter, name: str
+) -> None:
+    for file in ("train/cat/1.png", "train/dog/1.png", f"{name}/dog/1.png"):
+        write_image(file)
+    data = load_dataset("folder", DataOptions(data_dir=tmp_path))
+    assert data.classes == ("cat", "dog") and (len(data.train), len(data.test)) == (2, 1)
+
+
+@pytest.mark.defect("P1")
+def test_folders_of_folders_of_classes_are_refused(
+    tmp_path: Path, write_image: ImageWriter
+) -> None:
+    for part in ("learn", "held"):
+        for name in ("cat", "dog"):
+            write_image(f"{part}/{name}/1.png")
+    with pytest.raises(UsageError, match=r"held, learn hold no images, only folders: give .*held"):
+        ImageFolder(tmp_path)
+    write_image("learn/0.png")  # deeper folders of a class are fine
+    assert len(ImageFolder(tmp_path)) == 5
+
+
+@pytest.mark.defect("P8")
+def test_a_folder_that_cannot_be_read_is_an_error(
+    tmp_path: Path, write_image: ImageWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in ("cat/1.png", "cat/deep/2.png", "dog/1.png"):
+        write_image(file)
+    real = os.scandir
+
+    def scandir(path):  # tests may run as root, who may read everything
+        if str(path).endswith("deep"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(DataMissingError, match=r"deep: cannot be read \(Permission denied\)"):
+        ImageFolder(tmp_path)
+
+
+@pytest.mark.defect("P9")
+def test_pictures_are_turned_as_the_camera_says(tmp_path: Path) -> None:
+    picture = Image.new("L", (3, 2))
+    picture.putpixel((0, 0), 255)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the right side of the sensor was up
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for name in ("a", "b"):
+        picture.save(tmp_path / name / "1.png", exif=exif)
+    path = tmp_path / "a" / "1.png"
+    turned = read_image(path, grayscale=True)
+    assert turned.shape == (1, 3, 2) and turned[0, 0, 1].item() == 255
+    assert read_image(path, grayscale=True, oriented=False).shape == (1, 2, 3)
+    assert ImageFolder(tmp_path).size == (3, 2)
+    stored = ImageFolder(tmp_path, oriented=False)
+    assert stored.size == (2, 3) and RandomCrops(stored, (2, 3))[0][0].shape == (3, 2, 3)
+
+
+@pytest.mark.defect("P9")
+def test_levels_of_twelve_bits_are_scaled_by_the_largest(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    picture = Image.new("I;16", (2, 1))
+    picture.putpixel((1, 0), 4095)
+    picture.save(path)
+    assert read_image(path, grayscale=True).tolist() == [[[0, 15]]]
+    assert read_image(path, grayscale=True, max_level=4095).tolist() == [[[0, 255]]]
+    with pytest.raises(DataFileError, match="a level above max_level 2000"):
+        read_image(path, max_level=2000)
+    with pytest.raises(UsageError, match="max_level 0: expected 1 to 65535"):
+        read_image(path, max_level=0)
+
+
+@pytest.mark.defect("P12")
+def test_errors_blame_the_right_thing(
+    tmp_path: Path, write_image: ImageWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_image("cat/1.png")
+    write_image("dog/1.png")
+    with pytest.raises(DataFileError, match="it is a folder.*; give the path of an image file"):
+        read_image(tmp_path)
+    with pytest.raises(UsageError, match=r"size \(0, 64\): expected a height and a width"):
+        ImageFolder(tmp_path, size=(0, 64))
+
+    def refused(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Image, "open", refused)
+    with pytest.raises(DataFileError, match="may not be read; check its permissions"):
+        read_image(path)
+
+
+@pytest.fixture
+def pictures(tmp_path: Path, write_image: ImageWriter) -> Path:
+    """Eight images of each of two classes; two files more are none."""
+    for name, colour in (("cat", (250, 0, 0)), ("dog", (0, 0, 250))):
+        for number in range(8):
+            write_image(f"pictures/{name}/{number}.png", colour, size=(8, 8))
+    (tmp_path / "pictures/cat/0bad.png").write_bytes(b"no image")
+    good = tmp_path / "pictures/dog/1.png"
+    (tmp_path / "pictures/dog/0cut.png").write_bytes(good.read_bytes()[:40])
+    return tmp_path / "pictures"
+
+
+@pytest.mark.defect("P13")
+def test_bad_files_are_listed_and_left_out(pictures: Path) -> None:
+    folder = ImageFolder(pictures, size=(8, 8))
+    names = [error.path.name for error in folder.bad_files()]
+    assert names == ["0bad.png", "0cut.png"] and len(folder) == 18
+    good = ImageFolder(pictures, skip_bad=True)
+    assert (len(good), len(good.skipped)) == (16, 2) and good[0][0].shape == (3, 8, 8)
+    assert "ImageFolder('" in repr(good) and "16 images, 2 classes" in repr(good)
+
+
+@pytest.mark.defect("P5")
+@pytest.mark.defect("P13")
+def test_commands_count_images_and_leave_bad_ones_out(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, other = str(tmp_path / "run"), tmp_path / "other"
+    learn = ["train", "--dataset", "folder", "--data-dir", str(pictures), "--out", run]
+    assert main([*learn, "--epochs", "1", "--quiet"]) == 2
+    assert "[image]" in capsys.readouterr().err
+    assert main([*learn, "--epochs", "1", "--quiet", "--skip-bad"]) == 0
+    said = capsys.readouterr().out
+    assert "12 training images, 4 test images, 2 classes" in said
+    assert "left out 2 files that cannot be read:" in said and "0cut.png" in said
+
+    (pictures / "cat/0bad.png").unlink()
+    (pictures / "dog/0cut.png").unlink()
+    pictures.rename(other)
+    assert main(["eval", run, "--data-dir", str(other)]) == 0
+    assert "16 test images, 2 classes" in capsys.readouterr().out
+
+    bad = other / "bad.png"
+    bad.write_bytes(b"no image")
+    files = [str(other / "cat/1.png"), str(bad), str(other / "none.png"), str(other / "dog/1.png")]
+    assert main(["predict", run, *files]) == 2
+    said = capsys.readouterr()
+    assert said.out.count(": ") == 2, "the good ones are classified"
+    assert "2 of 4 files cannot be read" in said.err and "none.png: no such file" in said.err
+    assert main(["predict", run, *files, "--skip-bad"]) == 0
+    assert "left out 2 files" in capsys.readouterr().out
