@@ -20,7 +20,7 @@ class ImageFolder(Dataset):
     Classes are the sub-folders of `root` in sorted order, or `classes` if given (a sub-folder that
     is not among them is an error). Samples are the image files in each (by suffix, also in deeper
     folders), sorted by path; hidden files and folders are skipped. Without `size`, every image
-    must have the size of the first.
+    must have the size of the first. `grayscale` and `upright` are those of `read_image`.
     """
 
     def __init__(
@@ -29,12 +29,14 @@ class ImageFolder(Dataset):
         *,
         size: tuple[int, int] | None = None,
         grayscale: bool = False,
+        upright: bool = True,
         classes: Sequence[str] | None = None,
     ) -> None:
         self.root = Path(root)
         if "\0" in str(root):
             raise UsageError(f"[folder] {str(root)!r} is no path")
         self.grayscale = grayscale
+        self.upright = upright
         found = _subfolders(self.root)
         self.classes = tuple(found if classes is None else classes)
         unknown = sorted(set(found) - set(self.classes))
@@ -79,7 +81,7 @@ class ImageFolder(Dataset):
         return image, ft.asarray(self.labels[number], dtype=ft.int64)
 
     def _read(self, path: Path) -> ft.Tensor:
-        return read_image(path, size=self._resize, grayscale=self.grayscale)
+        return read_image(path, size=self._resize, grayscale=self.grayscale, upright=self.upright)
 
 
 def load_folder(options: DataOptions) -> ImageData:
