@@ -32,6 +32,8 @@ _UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 
+_ANOTHER = "give the path of an image file"
+
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm"})
 
 
@@ -53,14 +55,12 @@ def read_image(
     becomes 0 to 15, so scale those files before.
     Raises `UsageError` for a size that no image has.
 
-    Raises `DataMissingError` where there is no such file, `DataFileError` where it is no image,
-    is cut off, or has more than `max_pixels` pixels (checked before any pixel is decoded).
+    Raises `DataMissingError` where there is no such file, `DataFileError` where it may not be read,
+    is no image, is cut off, or has more than `max_pixels` pixels (checked before any pixel is
+    decoded).
     """
-    if size is not None and (min(size) < 1 or size[0] * size[1] > max_pixels):
-        raise UsageError(
-            f"[image] size {size}: expected a height and a width of at least 1, of {max_pixels} "
-            "pixels (max_pixels) together at most"
-        )
+    if size is not None:
+        require_size(size, max_pixels)
     with open_image(path, grayscale=grayscale, upright=upright, max_pixels=max_pixels) as image:
         if size is not None and (image.height, image.width) != size:
             image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR, reducing_gap=3.0)
@@ -80,26 +80,24 @@ def open_image(
     `upright`, for those who cut or scale it before
     they take the `pixels_of` it: a part of a picture is copied faster than all of it.
 
-    Raises as `read_image` does, also for what fails inside the block.
+    Raises as `read_image` does; what the block raises passes as it is.
     """
-    path = Path(path)
-    try:
-        about = found(path)
-        require_regular(path, about)
-    except FileNotFoundError:
-        raise DataMissingError(f"[image] {path}: no such file; check the path") from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise _unreadable(path, f"cannot be read ({reason})") from None
-    nbytes = about.st_size
-    if nbytes > MAX_FILE_BYTES:
-        raise DataFileError(
-            "image",
-            path,
-            f"{nbytes} bytes, the limit is {MAX_FILE_BYTES}",
-            "make the image smaller, or remove it",
-        )
-    mode = "L" if grayscale else "RGB"
+    yield _decoded(Path(path), "L" if grayscale else "RGB", upright, max_pixels)
+
+
+def require_size(size: object, max_pixels: int = MAX_PIXELS) -> None:
+    """Raises `UsageError` unless `size` is (height, width) of an image."""
+    match size:
+        case (int(height), int(width)) if min(height, width) > 0 and height * width <= max_pixels:
+            return
+    raise UsageError(
+        f"[image] size {size!r}: expected (height, width), each at least 1, of {max_pixels} pixels "
+        "(max_pixels) together at most"
+    )
+
+
+def _decoded(path: Path, mode: str, upright: bool, max_pixels: int) -> Image.Image:
+    nbytes = _size_of(path)
     try:
         with Image.open(path) as image:
             width, height = image.size
@@ -110,16 +108,45 @@ def open_image(
             image.load()
             picture = image if image.mode == mode else _eight_bit(image).convert(mode)
             turn = _UPRIGHT.get(_orientation(image)) if upright else None
-            yield picture if turn is None else picture.transpose(turn)
+            return picture if turn is None else picture.transpose(turn)
     except DataFileError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_large(path, "far too many pixels", max_pixels) from None
     except UnidentifiedImageError:
         raise _unreadable(path, "not an image of a known format") from None
+    except PermissionError as error:
+        raise _no_access(path, error) from None
     # Decoders fail on damaged data in many ways; to the caller they are one: this file is bad.
     except (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, Warning) as error:
         raise _unreadable(path, f"damaged or cut off ({error})") from None
+
+
+def _size_of(path: Path) -> int:
+    """The bytes of a file that may be an image."""
+    try:
+        about = found(path)
+        require_regular(path, about)
+    except FileNotFoundError:
+        raise DataMissingError(f"[image] {path}: no such file; check the path") from None
+    except PermissionError as error:
+        raise _no_access(path, error) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataFileError("image", path, f"cannot be read ({reason})", _ANOTHER) from None
+    if about.st_size > MAX_FILE_BYTES:
+        raise DataFileError(
+            "image",
+            path,
+            f"{about.st_size} bytes, the limit is {MAX_FILE_BYTES}",
+            "make the image smaller, or remove it",
+        )
+    return about.st_size
+
+
+def _no_access(path: Path, error: OSError) -> DataFileError:
+    reason = error.strerror or "no access"
+    return DataFileError("image", path, f"cannot be read ({reason})", "check its permissions")
 
 
 def _too_large(path: Path, found: str, limit: int) -> DataFileError:

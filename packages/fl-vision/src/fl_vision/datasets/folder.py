@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import fl_tensor as ft
 from fl_data import Dataset, Subset, check_index
 from fl_vision.datasets.image_data import DataOptions, ImageData, stratified_split
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
-from fl_vision.images import SUFFIXES, read_image
+from fl_vision.images import SUFFIXES, read_image, require_size
 
 MAX_FILES = 5_000_000
 
@@ -21,6 +23,7 @@ class ImageFolder(Dataset):
     is not among them is an error). Samples are the image files in each (by suffix, also in deeper
     folders), sorted by path; hidden files and folders are skipped. Without `size`, every image
     must have the size of the first. `grayscale` and `upright` are those of `read_image`.
+    A folder that may not be read is a `DataFileError`.
     """
 
     def __init__(
@@ -35,6 +38,8 @@ class ImageFolder(Dataset):
         self.root = Path(root)
         if "\0" in str(root):
             raise UsageError(f"[folder] {str(root)!r} is no path")
+        if size is not None:
+            require_size(size)
         self.grayscale = grayscale
         self.upright = upright
         found = _subfolders(self.root)
@@ -133,16 +138,29 @@ def _subfolders(root: Path) -> list[str]:
 
 
 def _images(folder: Path) -> list[Path]:
+    """The image files of a class, in order. Raises `DataFileError` for a folder in it that may not
+    be read: its images would be missing in silence."""
     if not folder.is_dir():
         return []
-    found = []
-    for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.suffix.lower() in SUFFIXES and not hidden and path.is_file():
-            found.append(path)
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder, onerror=_unreadable):
+        if not os.access(place, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            _unreadable(PermissionError(errno.EACCES, os.strerror(errno.EACCES), place))
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (Path(place, name) for name in names if not name.startswith("."))
+        found += [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
         if len(found) > MAX_FILES:
             raise DataMissingError(f"[folder] {folder}: more than {MAX_FILES} images; split it up")
     return sorted(found)
+
+
+def _unreadable(error: OSError) -> None:
+    raise DataFileError(
+        "folder",
+        str(error.filename),
+        f"unreadable folder ({error.strerror or error})",
+        "check its permissions, or hide it by a dot before its name",
+    ) from None
 
 
 def _by(size: Sequence[int]) -> str:
