@@ -56,6 +56,18 @@ def test_vocab_size_bounds_the_vocabulary(lines):
     assert len(text.Tokenizer.train(lines * 20, "bpe", 280)) == 280
 
 
+@pytest.mark.defect("P7")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_name_of_a_file_is_no_text_to_learn_from(tmp_path, lines, kind):
+    path = tmp_path / "corpus.txt"
+    path.write_text("".join(lines), encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"corpus\.txt' is the name of a file") as seen:
+        text.Tokenizer.train([*lines, str(path), str(path)], kind, 300)
+    assert [one.filename for one in seen] == [__file__]
+    text.Tokenizer.train(text.TextFiles(path), kind, 300)
+    text.Tokenizer.train([*lines, str(tmp_path), "half \0 a path", "x" * 10_000], kind, 300)
+
+
 def test_lowercase(lines):
     tokenizer = text.Tokenizer.train(lines, "char", 100, lowercase=True)
     assert tokenizer.encode("CAT") == tokenizer.encode("cat")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import signal
 import struct
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+
+import fl_tensor as ft
 
 IdxWriter = Callable[..., Path]
 
@@ -65,6 +69,28 @@ def write_image(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def without_rights() -> Iterator[Path]:
+    """A folder of the user nobody, who runs the test where root would: root may read anything."""
+    if not hasattr(os, "geteuid"):
+        pytest.skip("permissions are of POSIX")
+    Image.init()  # what is loaded later, the user might not be allowed to read
+    ft.zeros(1).numpy()
+    root = Path(tempfile.mkdtemp())
+    was_root = os.geteuid() == 0
+    if was_root:
+        root.chmod(0o777)
+        os.seteuid(65534)
+    try:
+        yield root
+    finally:
+        if was_root:
+            os.seteuid(0)
+        for folder in root.rglob("*"):
+            folder.chmod(0o700)
+        shutil.rmtree(root)
 
 
 @pytest.fixture

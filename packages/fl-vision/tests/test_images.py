@@ -16,6 +16,7 @@ from fl_vision import (
     DataMissingError,
     DataOptions,
     ImageFolder,
+    RandomCrops,
     UsageError,
     load_dataset,
     read_image,
@@ -48,6 +49,71 @@ def test_grayscale_and_size(write_image: ImageWriter) -> None:
 def test_sixteen_bit_levels_are_scaled_not_clipped(tmp_path: Path) -> None:
     Image.new("I;16", (2, 2), 0x8000).save(tmp_path / "deep.png")
     assert read_image(tmp_path / "deep.png", grayscale=True)[0, 0, 0].item() == 0x80
+
+
+# What EXIF 2.3 (4.6.4, Orientation) says of the stored rows [[1, 2, 3], [4, 5, 6]].
+UPRIGHT = {
+    1: [[1, 2, 3], [4, 5, 6]],
+    2: [[3, 2, 1], [6, 5, 4]],
+    3: [[6, 5, 4], [3, 2, 1]],
+    4: [[4, 5, 6], [1, 2, 3]],
+    5: [[1, 4], [2, 5], [3, 6]],
+    6: [[4, 1], [5, 2], [6, 3]],
+    7: [[6, 3], [5, 2], [4, 1]],
+    8: [[3, 6], [2, 5], [1, 4]],
+}
+
+
+@pytest.fixture
+def turned(tmp_path: Path) -> Callable[[int], Path]:
+    """turned(orientation) -> path of a picture with the levels 1 to 6, stored in two rows."""
+
+    def write(orientation: int) -> Path:
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        path = tmp_path / "photos" / f"{orientation}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.frombytes("L", (3, 2), bytes(range(1, 7))).save(path, exif=exif)
+        return path
+
+    return write
+
+
+@pytest.mark.defect("P9")
+@pytest.mark.parametrize("orientation", UPRIGHT)
+def test_images_are_turned_as_exif_says(turned: Callable[[int], Path], orientation: int) -> None:
+    path = turned(orientation)
+    assert read_image(path, grayscale=True).tolist() == [UPRIGHT[orientation]]
+    assert read_image(path, grayscale=True, upright=False).tolist() == [UPRIGHT[1]]
+    colours = read_image(path)
+    assert [colours[channel].tolist() for channel in range(3)] == [UPRIGHT[orientation]] * 3
+
+
+@pytest.mark.defect("P9")
+def test_folders_and_crops_are_turned_too(turned: Callable[[int], Path]) -> None:
+    root = turned(6).parent.parent
+    folder = ImageFolder(root, grayscale=True)
+    stored = ImageFolder(root, grayscale=True, upright=False)
+    assert (folder.size, stored.size) == ((3, 2), (2, 3))
+    assert RandomCrops(folder, (3, 2), flip=False)[0][0].tolist() == [UPRIGHT[6]]
+    assert RandomCrops(stored, (2, 3), flip=False)[0][0].tolist() == [UPRIGHT[1]]
+
+
+@pytest.mark.defect("P9")
+@pytest.mark.parametrize("orientation", [0, 9, 65_535])
+def test_an_orientation_that_there_is_not_turns_nothing(
+    turned: Callable[[int], Path], orientation: int
+) -> None:
+    assert read_image(turned(orientation), grayscale=True).tolist() == [UPRIGHT[1]]
+
+
+@pytest.mark.defect("P9")
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
+def test_damaged_exif_turns_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    for exif in (b"Exif\0\0", b"Exif\0\0II*\0", b"Exif\0\0MM\0*\xff\xff\xff\xff", bytes(40)):
+        Image.new("L", (3, 2), 9).save(path, exif=exif)
+        assert read_image(path, grayscale=True).shape == (1, 2, 3)
 
 
 @pytest.mark.parametrize("keep", [8, 30, 60])

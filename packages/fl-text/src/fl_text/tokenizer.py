@@ -62,7 +62,8 @@ class Tokenizer:
         `kind`: "bpe" (byte pairs; lossless, knows every text), "wordpiece" (words and pieces; white
         space is not kept), "char" (one token per character). `vocab_size` is the most that it may
         have, special tokens (the first ones) included; pieces seen less than `min_frequency` times
-        do not count. Raises `TextError` for empty texts and settings out of range.
+        do not count. Raises `TextError` for empty texts and settings out of range. Warns where one
+        of the first texts is the name of a file.
         """
         special = special or SpecialTokens()
         inner = training.train(texts, kind, vocab_size, min_frequency, special, lowercase)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     import tokenizers
 
 Kind = Literal["bpe", "wordpiece", "char"]
+
+_MAY_BE_PATHS = 100
+"""How many texts are compared with the names of files: who gives paths gives few texts."""
 
 
 def train(
@@ -45,20 +50,36 @@ def train(
         tokenizer.train_from_iterator(counted, trainer)
     if counted.characters == 0:
         raise TextError("[train] the texts are empty: there is nothing to learn from")
+    if counted.file is not None:
+        warnings.warn(
+            f"[train] the text {counted.file!r} is the name of a file, and the name was learnt, "
+            "not the file: give TextFiles(path) to learn from its lines",
+            stacklevel=3,
+        )
     return tokenizer
 
 
 class _Counted:
-    """The texts, and how many characters went by."""
+    """The texts, how many characters went by, and the first text that is the name of a file."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = as_texts(texts, "train")
         self.characters = 0
+        self.file: str | None = None
 
     def __iter__(self) -> Iterator[str]:
-        for text in self._texts:
+        for number, text in enumerate(self._texts):
             self.characters += len(text)
+            if number < _MAY_BE_PATHS and self.file is None and _is_file(text):
+                self.file = text
             yield text
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return os.path.isfile(text)
+    except ValueError:  # half of a surrogate pair, or a zero
+        return False
 
 
 def _bpe(size: int, frequency: int, special: SpecialTokens) -> tuple[tokenizers.Tokenizer, Any]:

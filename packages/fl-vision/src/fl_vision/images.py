@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,21 @@ MAX_PIXELS = 50_000_000
 
 MAX_FILE_BYTES = 256 << 20
 
+_ORIENTATION = 0x0112
+"""The entry of EXIF that says how a camera was held: 1 is upright."""
+
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+_ANOTHER = "give the path of an image file"
+
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm"})
 
 
@@ -27,22 +43,25 @@ def read_image(
     *,
     size: tuple[int, int] | None = None,
     grayscale: bool = False,
+    upright: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> ft.Tensor:
     """A (C, H, W) uint8 tensor: C is 1 if `grayscale`, else 3 (transparency is dropped).
 
     `size` is (height, width); the image is resampled to it. Of an animation the first frame.
+    With `upright`, the image is turned as the orientation in its EXIF data says, if it has one;
+    without, it stays as it is stored (a TIFF file is always turned).
+    16-bit levels are divided by 256, whatever the largest of them is: 12-bit data in such a file
+    becomes 0 to 15, so scale those files before.
     Raises `UsageError` for a size that no image has.
 
-    Raises `DataMissingError` where there is no such file, `DataFileError` where it is no image,
-    is cut off, or has more than `max_pixels` pixels (checked before any pixel is decoded).
+    Raises `DataMissingError` where there is no such file, `DataFileError` where it may not be read,
+    is no image, is cut off, or has more than `max_pixels` pixels (checked before any pixel is
+    decoded).
     """
-    if size is not None and (min(size) < 1 or size[0] * size[1] > max_pixels):
-        raise UsageError(
-            f"[image] size {size}: expected a height and a width of at least 1, of {max_pixels} "
-            "pixels (max_pixels) together at most"
-        )
-    with open_image(path, grayscale=grayscale, max_pixels=max_pixels) as image:
+    if size is not None:
+        require_size(size, max_pixels)
+    with open_image(path, grayscale=grayscale, upright=upright, max_pixels=max_pixels) as image:
         if size is not None and (image.height, image.width) != size:
             image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR, reducing_gap=3.0)
         return pixels_of(image)
@@ -51,31 +70,34 @@ def read_image(
 @checked
 @contextmanager
 def open_image(
-    path: str | Path, *, grayscale: bool = False, max_pixels: int = MAX_PIXELS
+    path: str | Path,
+    *,
+    grayscale: bool = False,
+    upright: bool = True,
+    max_pixels: int = MAX_PIXELS,
 ) -> Iterator[Image.Image]:
-    """The decoded picture, of mode L if `grayscale`, else RGB, for those who cut or scale it before
+    """The decoded picture, of mode L if `grayscale`, else RGB, turned as its EXIF data says if
+    `upright`, for those who cut or scale it before
     they take the `pixels_of` it: a part of a picture is copied faster than all of it.
 
-    Raises as `read_image` does, also for what fails inside the block.
+    Raises as `read_image` does; what the block raises passes as it is.
     """
-    path = Path(path)
-    try:
-        about = found(path)
-        require_regular(path, about)
-    except FileNotFoundError:
-        raise DataMissingError(f"[image] {path}: no such file; check the path") from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise _unreadable(path, f"cannot be read ({reason})") from None
-    nbytes = about.st_size
-    if nbytes > MAX_FILE_BYTES:
-        raise DataFileError(
-            "image",
-            path,
-            f"{nbytes} bytes, the limit is {MAX_FILE_BYTES}",
-            "make the image smaller, or remove it",
-        )
-    mode = "L" if grayscale else "RGB"
+    yield _decoded(Path(path), "L" if grayscale else "RGB", upright, max_pixels)
+
+
+def require_size(size: object, max_pixels: int = MAX_PIXELS) -> None:
+    """Raises `UsageError` unless `size` is (height, width) of an image."""
+    match size:
+        case (int(height), int(width)) if min(height, width) > 0 and height * width <= max_pixels:
+            return
+    raise UsageError(
+        f"[image] size {size!r}: expected (height, width), each at least 1, of {max_pixels} pixels "
+        "(max_pixels) together at most"
+    )
+
+
+def _decoded(path: Path, mode: str, upright: bool, max_pixels: int) -> Image.Image:
+    nbytes = _size_of(path)
     try:
         with Image.open(path) as image:
             width, height = image.size
@@ -84,16 +106,47 @@ def open_image(
             # The decoder begins again, in part, with each piece of a file: it gets all at once.
             image.decodermaxblock = max(image.decodermaxblock, nbytes)
             image.load()
-            yield image if image.mode == mode else _eight_bit(image).convert(mode)
+            picture = image if image.mode == mode else _eight_bit(image).convert(mode)
+            turn = _UPRIGHT.get(_orientation(image)) if upright else None
+            return picture if turn is None else picture.transpose(turn)
     except DataFileError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_large(path, "far too many pixels", max_pixels) from None
     except UnidentifiedImageError:
         raise _unreadable(path, "not an image of a known format") from None
+    except PermissionError as error:
+        raise _no_access(path, error) from None
     # Decoders fail on damaged data in many ways; to the caller they are one: this file is bad.
     except (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, Warning) as error:
         raise _unreadable(path, f"damaged or cut off ({error})") from None
+
+
+def _size_of(path: Path) -> int:
+    """The bytes of a file that may be an image."""
+    try:
+        about = found(path)
+        require_regular(path, about)
+    except FileNotFoundError:
+        raise DataMissingError(f"[image] {path}: no such file; check the path") from None
+    except PermissionError as error:
+        raise _no_access(path, error) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataFileError("image", path, f"cannot be read ({reason})", _ANOTHER) from None
+    if about.st_size > MAX_FILE_BYTES:
+        raise DataFileError(
+            "image",
+            path,
+            f"{about.st_size} bytes, the limit is {MAX_FILE_BYTES}",
+            "make the image smaller, or remove it",
+        )
+    return about.st_size
+
+
+def _no_access(path: Path, error: OSError) -> DataFileError:
+    reason = error.strerror or "no access"
+    return DataFileError("image", path, f"cannot be read ({reason})", "check its permissions")
 
 
 def _too_large(path: Path, found: str, limit: int) -> DataFileError:
@@ -104,6 +157,15 @@ def _too_large(path: Path, found: str, limit: int) -> DataFileError:
 
 def _unreadable(path: Path, problem: str) -> DataFileError:
     return DataFileError("image", path, problem, "replace the file, or remove it")
+
+
+def _orientation(image: Image.Image) -> int:
+    """What EXIF says of it, else 1; damaged EXIF says nothing, and harms no pixel."""
+    try:
+        value = image.getexif().get(_ORIENTATION)
+    except (OSError, SyntaxError, ValueError, LookupError, TypeError, struct.error, Warning):
+        return 1
+    return value if isinstance(value, int) else 1
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:

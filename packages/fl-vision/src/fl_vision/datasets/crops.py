@@ -41,7 +41,8 @@ class RandomCrops(EpochDataset):
         down, right, mirror = (mix(self._seed, self._epoch, number, draw) for draw in range(3))
         path = self._folder.paths[number]
         height, width = self._size
-        with open_image(path, grayscale=self._folder.grayscale) as image:
+        folder = self._folder
+        with open_image(path, grayscale=folder.grayscale, upright=folder.upright) as image:
             if image.height < height or image.width < width:
                 raise DataFileError(
                     "crops",

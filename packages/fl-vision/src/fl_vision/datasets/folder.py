@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +12,7 @@ import fl_tensor as ft
 from fl_data import Dataset, Subset, check_index
 from fl_vision.datasets.image_data import DataOptions, ImageData, stratified_split
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
-from fl_vision.images import SUFFIXES, check_size, read_image
+from fl_vision.images import SUFFIXES, read_image, require_size
 
 MAX_FILES = 5_000_000
 TESTS = ("test", "val", "valid", "validation")
@@ -24,12 +25,13 @@ class ImageFolder(Dataset):
     Classes are the sub-folders of `root` in sorted order, or `classes` if given (a sub-folder that
     is not among them is an error). Samples are the image files in each (by suffix, also in deeper
     folders), sorted by path; hidden files and folders are skipped. Without `size`, every image
-    must have the size of the first. `oriented` is that of `read_image`. With `skip_bad` every file
-    is read now, and those that are no images of that size are left out: `skipped` has their errors.
+    must have the size of the first. `grayscale` and `upright` are those of `read_image`. With
+    `skip_bad` every file is read now, and those that are no images of that size are left out:
+    `skipped` has their errors.
 
     Raises `UsageError` where the sub-folders hold nothing but folders of images, as `train/` and
-    `val/` do: then one of them is meant. Raises `DataMissingError` for a class without images and
-    for a folder that cannot be read.
+    `val/` do: then one of them is meant. Raises `DataMissingError` for a class without images, and
+    `DataFileError` for a folder that may not be read.
     """
 
     def __init__(
@@ -38,15 +40,17 @@ class ImageFolder(Dataset):
         *,
         size: tuple[int, int] | None = None,
         grayscale: bool = False,
-        oriented: bool = True,
+        upright: bool = True,
         classes: Sequence[str] | None = None,
         skip_bad: bool = False,
     ) -> None:
         self.root = Path(root)
         if "\0" in str(root):
             raise UsageError(f"[folder] {str(root)!r} is no path")
-        check_size(size)
-        self.grayscale, self.oriented = grayscale, oriented
+        if size is not None:
+            require_size(size)
+        self.grayscale = grayscale
+        self.upright = upright
         found = _subfolders(self.root)
         self.classes = tuple(found if classes is None else classes)
         unknown = sorted(set(found) - set(self.classes))
@@ -109,8 +113,7 @@ class ImageFolder(Dataset):
         raise DataMissingError(f"[folder] {self.root}: no image can be read; replace them")
 
     def _read(self, path: Path) -> ft.Tensor:
-        options = {"grayscale": self.grayscale, "oriented": self.oriented}
-        return read_image(path, size=self._resize, **options)
+        return read_image(path, size=self._resize, grayscale=self.grayscale, upright=self.upright)
 
     def _refuse_nested(self) -> None:
         inside: dict[str, set[str]] = {name: set() for name in self.classes}
@@ -196,24 +199,28 @@ def _subfolders(root: Path) -> list[str]:
 
 
 def _images(folder: Path) -> list[Path]:
+    """The image files of a class, in order. Raises `DataFileError` for a folder in it that may not
+    be read: its images would be missing in silence."""
     if not folder.is_dir():
         return []
-    found = []
-    for place, folders, files in os.walk(folder, onerror=_refuse):
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder, onerror=_unreadable):
+        if not os.access(place, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+            _unreadable(PermissionError(errno.EACCES, os.strerror(errno.EACCES), place))
         folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in files:
-            path = Path(place, name)
-            if not name.startswith(".") and path.suffix.lower() in SUFFIXES and path.is_file():
-                found.append(path)
+        paths = (Path(place, name) for name in names if not name.startswith("."))
+        found += [path for path in paths if path.suffix.lower() in SUFFIXES and path.is_file()]
         if len(found) > MAX_FILES:
             raise DataMissingError(f"[folder] {folder}: more than {MAX_FILES} images; split it up")
     return sorted(found)
 
 
-def _refuse(error: OSError) -> None:
-    raise DataMissingError(
-        f"[folder] {error.filename}: cannot be read ({error.strerror}); check its permissions, or "
-        "move it away"
+def _unreadable(error: OSError) -> None:
+    raise DataFileError(
+        "folder",
+        str(error.filename),
+        f"unreadable folder ({error.strerror or error})",
+        "check its permissions, or hide it by a dot before its name",
     ) from None
 
 
