@@ -28,7 +28,7 @@ from fl_memory.managers.system import SystemManager
 from fl_memory.testing.ledger import BlockLedger
 from fl_memory.traces import AddressMemory
 
-PROGRAMS = int(os.environ.get("FL_MEMORY_PROGRAMS", "300"))
+PROGRAMS = int(os.environ.get("FL_MEMORY_PROGRAMS", "100"))
 MIB = 1 << 20
 #: Of another program.
 PLAN = Plan.of([Request(512 * n, 64, None, t, t + 3) for t, n in enumerate(range(1, 60))])
