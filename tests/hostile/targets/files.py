@@ -199,7 +199,7 @@ TARGETS: list[Target] = [
     ),
     target(
         "speech.log_mel",
-        {"x": lambda: ft.zeros(8000), "params": speech.FeatureParams},
+        {"x": lambda: ft.zeros(8000), "params": speech.FeatureParams()},
         x="required_array",
         params="module",
     ),
