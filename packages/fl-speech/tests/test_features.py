@@ -79,17 +79,38 @@ def test_real_speech_agrees_with_the_reference(recordings):
     ("n", "frames"), [(0, 0), (399, 0), (400, 1), (559, 1), (560, 2), (4000, 23)]
 )
 def test_whole_frames_only(tone, n, frames):
-    features = speech.log_mel(ft.asarray(tone(n), dtype=ft.float32))
+    features = speech.log_mel((ft.asarray(tone(n), dtype=ft.float32), 16000))
     assert features.shape == (frames, 23)
     assert speech.FeatureParams().frames(n) == frames
 
 
 def test_leading_axes_are_kept(tone):
     x = np.stack([tone(2000, seed=s) for s in range(6)]).reshape(2, 3, 2000)
-    got = speech.log_mel(ft.asarray(x)).numpy()
+    got = speech.log_mel((ft.asarray(x), 16000)).numpy()
     assert got.shape == (2, 3, 11, 23)
-    single = speech.log_mel(ft.asarray(x[1, 2])).numpy()
+    single = speech.log_mel((ft.asarray(x[1, 2]), 16000)).numpy()
     np.testing.assert_allclose(got[1, 2], single, rtol=1e-12)
+
+
+@pytest.mark.defect("P11")
+def test_the_rate_comes_with_the_samples(write, tone):
+    pair = speech.load_audio(write("a.flac", tone(8000, 8000), 8000))
+    params = speech.FeatureParams(sample_rate=8000)
+    expected = reference(pair[0].numpy()[0], params)
+    for got in (speech.log_mel(pair), speech.log_mel(pair, params), speech.LogMel(params)(pair)):
+        np.testing.assert_allclose(got.numpy()[0], expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.defect("P11")
+def test_samples_without_a_rate_are_refused(write, tone):
+    audio, rate = speech.load_audio(write("a.flac", tone(8000, 8000), 8000))
+    with pytest.raises(ft.ArgumentError, match=r"without a rate: give the pair \(audio, rate\)"):
+        speech.log_mel(audio)
+    for features in (speech.LogMel(speech.FeatureParams(filters=20)), speech.LogMel()):
+        with pytest.raises(ft.ArgumentError, match=r"has 8000 Hz, the features are for 16000 Hz"):
+            features((audio, rate))
+        with pytest.raises(ft.ArgumentError, match=r"3 values: expected samples, or \(audio, rate"):
+            features((audio, rate, rate))
 
 
 def test_silence_gives_the_floor():
@@ -105,7 +126,7 @@ def test_only_public_operations_are_used_so_overrides_see_them(tone):
         return inner.matmul(*arguments)
 
     with ft.override(matmul=counting):
-        speech.log_mel(ft.asarray(tone(800)))
+        speech.log_mel((ft.asarray(tone(800)), 16000))
     assert len(calls) == 2  # transform and filterbank
 
 
@@ -175,9 +196,9 @@ def test_each_wrong_setting_is_refused(settings):
 
 def test_wrong_input_is_refused():
     with pytest.raises(ft.DTypeError, match=r"\(800,\) of int64"):
-        speech.log_mel(ft.zeros((800,), dtype=ft.int64))
+        speech.log_mel((ft.zeros((800,), dtype=ft.int64), 16000))
     with pytest.raises(ft.ShapeError, match="last axis"):
-        speech.log_mel(ft.asarray(1.0))
+        speech.log_mel((ft.asarray(1.0), 16000))
     with pytest.raises(ft.ArgumentError, match="stride"):
         speech.frames(ft.zeros((8,)), 4, 0)
     with pytest.raises(ft.ArgumentError, match="do not fit"):

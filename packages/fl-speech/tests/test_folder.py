@@ -34,6 +34,22 @@ def test_samples_are_audio_and_class(folder):
         ds[4]
 
 
+@pytest.mark.defect("P10")
+def test_all_files_that_can_be_read_are_taken(tmp_path, write, tone):
+    formats = {
+        "wav": {}, "flac": {}, "ogg": {"subtype": "VORBIS"}, "opus": {"format": "OGG"},
+        "mp3": {}, "aiff": {}, "AIF": {"format": "AIFF"}, "au": {}, "caf": {}, "w64": {},
+    }  # fmt: skip
+    formats["opus"]["subtype"] = "OPUS"
+    for i, (suffix, options) in enumerate(formats.items()):
+        write(f"all/{i}_anna_0.{suffix}", tone(4800, 48000), 48000, **options)
+    (tmp_path / "all" / "._0_anna_0.wav").write_bytes(b"what macOS leaves beside a file")
+    ds = speech.AudioFolder(tmp_path / "all")
+    assert len(ds) == len(formats)
+    assert [ds[i][0].shape for i in range(len(ds))] == [(1, 4800)] * len(ds)
+    assert len(speech.AudioFolder(tmp_path / "all", suffixes=[".wav", ".flac"])) == 2
+
+
 def test_fixed_length_makes_batches(folder):
     ds = speech.AudioFolder(folder, length=115)
     audio, labels = data.Batch(ds, 4)[0]

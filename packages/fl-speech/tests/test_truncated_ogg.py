@@ -50,6 +50,7 @@ def test_bytes_lost_at_the_end(whole, tmp_path, lost):
 
 
 @pytest.mark.defect("V4")
+@pytest.mark.defect("P6")
 def test_pages_lost_at_the_end(whole, tmp_path):
     data = whole.read_bytes()
     starts = pages(data)

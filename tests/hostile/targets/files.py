@@ -197,7 +197,12 @@ TARGETS: list[Target] = [
         filters="absurd",
         call=lambda **o: speech.LogMel(speech.FeatureParams(**o))(ft.zeros(8000)),
     ),
-    target("speech.log_mel", {"x": lambda: ft.zeros(8000)}, x="required_array", params="module"),
+    target(
+        "speech.log_mel",
+        {"x": lambda: ft.zeros(8000), "params": speech.FeatureParams()},
+        x="required_array",
+        params="module",
+    ),
     target("speech.LogMel", {}, params="module"),
     target("speech.window", {"name": "hann", "size": 8}, name="choice", size="positive"),
     target(

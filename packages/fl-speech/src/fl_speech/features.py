@@ -99,10 +99,12 @@ class FeatureParams(Checked):
 class LogMel(Checked):
     """`LogMel(params)(x)`: samples `(..., samples)` to features `(..., frames, filters)`.
 
+    `x` may be the pair `(samples, rate)` of `load_audio`: its rate has to be that of `params`.
+
     Each frame: scale, subtract its mean, pre-emphasis, window, power spectrum, mel filters,
     `log(max(mel_floor, .))`. Floating `x` of any dtype and backend; the result has its dtype.
     Differentiable. No frames for less than `frame_size` samples. Raises `ft.DTypeError` for
-    integers and `ft.ShapeError` for a 0-d `x`.
+    integers, `ft.ShapeError` for a 0-d `x` and `ft.ArgumentError` for another rate.
     """
 
     def __init__(self, params: FeatureParams | None = None) -> None:
@@ -111,6 +113,12 @@ class LogMel(Checked):
 
     def __call__(self, x: Any) -> Any:
         p = self.params
+        x, rate = _samples_and_rate(x)
+        if rate not in (None, p.sample_rate):
+            raise ft.ArgumentError(
+                f"[log_mel] the audio has {rate} Hz, the features are for {p.sample_rate} Hz: give "
+                f"FeatureParams(sample_rate={rate}), or convert the audio"
+            )
         if not x.dtype.is_floating:
             raise ft.DTypeError(
                 f"[log_mel] x {x.shape} of {x.dtype}: samples are floating; divide by their range"
@@ -144,9 +152,30 @@ class LogMel(Checked):
 
 
 @checked
-def log_mel(x: ft.Array, params: FeatureParams | None = None) -> Any:
-    """Log-mel features of `x` (see `LogMel`); constants are kept for the next call."""
-    return _log_mel(params or FeatureParams())(x)
+def log_mel(x: ft.Array | tuple[ft.Array, int], params: FeatureParams | None = None) -> Any:
+    """Log-mel features of `x` (see `LogMel`); constants are kept for the next call.
+
+    Without `params`, `x` is the pair `(samples, rate)` of `load_audio`, and all settings but the
+    rate are the defaults. Raises `ft.ArgumentError` where no rate is given, or two.
+    """
+    if params is None:
+        rate = _samples_and_rate(x)[1]
+        if rate is None:
+            raise ft.ArgumentError(
+                "[log_mel] samples without a rate: give the pair (audio, rate) of load_audio, or "
+                "FeatureParams(sample_rate=...)"
+            )
+        params = FeatureParams(sample_rate=rate)
+    return _log_mel(params)(x)
+
+
+def _samples_and_rate(x: Any) -> tuple[Any, int | None]:
+    match x:
+        case (samples, int(rate)):
+            return samples, rate
+        case tuple():
+            raise ft.ArgumentError(f"[log_mel] {len(x)} values: expected samples, or (audio, rate)")
+    return x, None
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,12 @@ from fl_speech.audio import MAX_VALUES, audio_info, load_audio, load_batch
 from fl_speech.errors import AudioError
 from fl_tensor.annotations import checked
 
+SUFFIXES = (
+    ".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".aif", ".aiff", ".aifc", ".au", ".snd",
+    ".caf", ".w64",
+)  # fmt: skip
+"""The usual names of files that `load_audio` reads."""
+
 
 class AudioFolder(Dataset):
     """Sample `i` is `(audio, label)`: float32 `(channels, samples)` and a 0-d int64 class number.
@@ -21,7 +27,8 @@ class AudioFolder(Dataset):
     File names follow `pattern`, for example `"{label}_{speaker}_{index}"` for `7_anna_3.wav`; it
     must name `{label}`. `fields[i]` keeps all named parts, to split by speaker or number:
     `Subset(ds, [i for i, f in enumerate(ds.fields) if f["speaker"] == "anna"])`.
-    Classes are the labels in sorted order; samples are sorted by file name.
+    Classes are the labels in sorted order; samples are sorted by file name. Files are those with
+    one of `suffixes` (by default all that can be read) that are not hidden.
 
     All files must have one rate: `sample_rate`, or that of the first file. With `length`, every
     recording is cut or zero-padded at its end to that many samples, so that batches stack; only
@@ -35,7 +42,7 @@ class AudioFolder(Dataset):
         root: str | os.PathLike[str],
         pattern: str = "{label}_{speaker}_{index}",
         *,
-        suffixes: Sequence[str] = (".wav", ".flac"),
+        suffixes: Sequence[str] = SUFFIXES,
         sample_rate: int | None = None,
         length: int | None = None,
         max_values: int = MAX_VALUES,
@@ -101,7 +108,11 @@ def fit_length(x: ft.Array, length: int) -> Any:
 
 def _names(root: str, suffixes: tuple[str, ...]) -> list[str]:
     try:
-        names = sorted(name for name in os.listdir(root) if name.lower().endswith(suffixes))
+        names = sorted(
+            name
+            for name in os.listdir(root)
+            if name.lower().endswith(suffixes) and not name.startswith(".")
+        )
     except OSError as error:
         raise AudioError(root, f"unreadable folder ({error.strerror})", "check the path") from error
     if not names:
