@@ -10,6 +10,7 @@ import fl_tensor as ft
 from fl_data.dataset import Dataset
 from fl_data.errors import DataError, SampleTypeError
 from fl_data.samples import Sample, as_tensor, check_index, check_indices
+from fl_tensor.extend import apply_operation
 
 
 class TensorDataset(Dataset):
@@ -73,7 +74,7 @@ class TensorDataset(Dataset):
             if place not in index:
                 index[place] = index_for(numbers, value)
         return self._sample(
-            [ft.gather(value, index[value.backend, value.device]) for value in self._tensors]
+            [_rows(value, index[value.backend, value.device]) for value in self._tensors]
         )
 
     def _sample(self, values: list[Any]) -> Sample:
@@ -86,6 +87,11 @@ class TensorDataset(Dataset):
         if self._names is not None:
             fields = [f"{name}={text}" for name, text in zip(self._names, fields, strict=True)]
         return f"TensorDataset({', '.join(fields)})"
+
+
+def _rows(value: Any, index: Any) -> Any:
+    # ``ft.gather`` looks for indices that are out of range: here none is, however many columns.
+    return apply_operation("gather", "AA", lambda ops, x, i: ops.gather(x, i, 0), value, index)
 
 
 def index_for(numbers: array[int], value: Any) -> Any:

@@ -96,26 +96,14 @@ def in_range(
     return where(indices < 0, indices + size, indices) if low < 0 else indices
 
 
-#: The index that was looked at last, if it is short, and its extremes: tables of many columns are
-#: gathered by one index. It is held, so that nobody may overwrite it.
-_latest: tuple[Any, tuple[int, int]] = (None, (0, 0))
-_SHORT = 1 << 16
-
-
 def _extremes(x: Any) -> tuple[int, int]:
     # The smallest and the largest of some integers. Looking at an index is no operation of
     # the program: the backend is asked, not the layers above it.
-    global _latest
     backend, value = x._backend, x._tensor()._raw
-    seen, extremes = _latest
-    if seen is value:
-        return extremes
     axes = tuple(range(len(value.shape)))
     signed = x.dtype.kind == "i"
     found = (backend.min(value, axes), backend.max(value, axes))
     low, high = (int.from_bytes(backend.to_host(v), sys.byteorder, signed=signed) for v in found)
-    if x.size <= _SHORT:
-        _latest = value, (low, high)
     return low, high
 
 
