@@ -86,11 +86,11 @@ def vectors(session: nox.Session) -> None:
 def deferred(session: nox.Session, package: str) -> None:
     """The tests of what stands on the contract, on `jit`, all of it in kernels, planned at once.
 
-    Each second test of a file (`-- --every 1`: all).
+    Each fourth test of a file (`-- --every 1`: all).
     """
     env = {"FL_TENSOR_BACKEND": "jit", **FORCED, **kernels(session)}
     options = ["-p", "no:cacheprovider", *suite(package)]
-    pytest_in_workshop(session, *options, workers=2, every=2, env=env)
+    pytest_in_workshop(session, *options, workers=2, every=4, env=env)
 
 
 @nox.session(tags=["fl-tensor", "fl-nn"], **shared)
