@@ -93,19 +93,19 @@ def predict(arguments: argparse.Namespace) -> None:
     drawn: list[tuple[ft.Tensor, str, float]] = []
     bad: list[str] = []
     for start in range(0, len(arguments.images), _BATCH):
-        pixels: dict[Path, ft.Tensor] = {}
+        pixels: list[tuple[Path, ft.Tensor]] = []
         for path in arguments.images[start : start + _BATCH]:
             try:
-                pixels[path] = _pixels(path, classifier, arguments.invert)
+                pixels.append((path, _pixels(path, classifier, arguments.invert)))
             except (DataFileError, DataMissingError) as error:
                 bad.append(str(error))
         if not pixels:
             continue
         # Files have levels 0 to 255, the training set had 0 to `peak`.
-        batch = ft.stack([*pixels.values()]).astype(classifier.normalise.dtype)
+        batch = ft.stack([image for _, image in pixels]).astype(classifier.normalise.dtype)
         batch = batch * (classifier.peak / 255)
         probabilities = ft.exp(classifier.log_probabilities(batch)).tolist()
-        for (path, image), row in zip(pixels.items(), probabilities, strict=True):
+        for (path, image), row in zip(pixels, probabilities, strict=True):
             ranked = sorted(range(len(row)), key=lambda k: -row[k])[: arguments.top]
             best = ", ".join(f"{classifier.classes[k]} ({row[k]:.4f})" for k in ranked)
             print(f"{path}: {best}")
