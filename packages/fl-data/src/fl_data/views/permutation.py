@@ -24,9 +24,10 @@ def permutation(n: int, generator: ft.Generator) -> Sequence[int]:
     """`0 .. n - 1` in random order, which depends on `generator` alone. Up to 2^20 numbers every
     order is equally likely, to 2^-62; above that see `FeistelPermutation`."""
     if n <= _MATERIALISED:
+        if n < 2 or not ft.current_backend().has_values:  # where there are only shapes, any will do
+            return array("q", range(n))
         order = array("q")
-        if n:
-            order.frombytes(generator.permutation(n, backend="numpy").tobytes())
+        order.frombytes(generator.permutation(n).tobytes())
         return order
     keys = generator.integers(0, 1 << 62, (_ROUNDS,), backend="numpy").tolist()
     return FeistelPermutation(n, keys)
