@@ -33,7 +33,7 @@ def threads(request):
 @pytest.mark.parametrize("backend", ["jit", "numpy"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
-def test_cumulative_sums_are_those_of_one_chain_in_float64(shape, axis, dtype, backend, threads):
+def test_cumulative_sums_accumulate_in_float64(shape, axis, dtype, backend, threads):
     a = (1e4 + np.random.default_rng(0).standard_normal(shape)).astype(dtype)
     x = ft.asarray(a, backend=backend)
     want = np.cumsum(a, axis, np.float64).astype(dtype)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fl_nn.errors import RunFolderError, TrainingWarning
-from fl_nn.training.room import checkpoint_size, require_room
+from fl_nn.training.free_space import check_free_space, checkpoint_size
 from fl_tensor.annotations import checked
 from fl_tensor.files import target_of, unwritable
 
@@ -108,7 +108,7 @@ def run_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         lock.release()
 
 
-class _Seen(NamedTuple):
+class _FileIdentity(NamedTuple):
     """What tells a checkpoint from others of its name: each save makes a new file."""
 
     device: int
@@ -126,7 +126,7 @@ class RunFolder:
 
     def __init__(self, path: Path | None, overwrite: bool) -> None:
         self.path, self.overwrite = path, overwrite
-        self._known: _Seen | None = None
+        self._known: _FileIdentity | None = None
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -136,7 +136,7 @@ class RunFolder:
             yield
             return
         with run_folder(self.path):
-            present = _seen(self.path)
+            present = _file_identity(self.path)
             if present not in (None, self._known):
                 if not self.overwrite or self._known is not None:
                     raise self._taken()
@@ -150,12 +150,12 @@ class RunFolder:
             return
         with self.writing():
             yield
-            self._known = _seen(self.path)
+            self._known = _file_identity(self.path)
 
     @contextmanager
     def resuming(self, source: Path) -> Iterator[None]:
         """The run goes on from `source`, which is read in the block."""
-        seen = None if self.path is None else _seen(self.path)
+        seen = None if self.path is None else _file_identity(self.path)
         yield
         if source.parent == self.path:
             self._known = seen
@@ -166,12 +166,12 @@ class RunFolder:
             for old in (self.path / CHECKPOINT, *self.path.glob(BEST)):
                 target_of(old).unlink(missing_ok=True)
 
-    def require_room(self, *parts: Part) -> None:
+    def check_free_space(self, *parts: Part) -> None:
         """Raise FileError where the next checkpoint, of these, has no room."""
         if self.path is not None:
-            present = _seen(self.path)
+            present = _file_identity(self.path)
             size = checkpoint_size(parts) if present is None else present.size
-            require_room(self.path / CHECKPOINT, size, reserve=present is None)
+            check_free_space(self.path / CHECKPOINT, size, reserve=present is None)
 
     def _taken(self) -> RunFolderError:
         if self._known is not None:
@@ -185,12 +185,12 @@ class RunFolder:
         )
 
 
-def _seen(folder: Path) -> _Seen | None:
+def _file_identity(folder: Path) -> _FileIdentity | None:
     try:
         about = os.stat(folder / CHECKPOINT)
     except FileNotFoundError:
         return None
-    return _Seen(about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    return _FileIdentity(about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
 
 
 def _lock(file: BinaryIO, folder: Path) -> None:

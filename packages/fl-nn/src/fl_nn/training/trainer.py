@@ -298,7 +298,7 @@ class Trainer(Checked):
                     self.report.step(self)
                     if not looked:
                         state = (self.model, self.optimizer, *self.parts.values())
-                        self._folder.require_room(*state)  # optimizers have all of theirs now
+                        self._folder.check_free_space(*state)  # optimizers have all of theirs now
                         looked = True
                     if self.checkpoint_every and self.step % self.checkpoint_every == 0:
                         self._save_if_wanted()

@@ -38,14 +38,14 @@ def refuse(function: str, foreign: Mapping[str, Any]) -> NoReturn:
     first of them where one is known."""
     name, value = next(iter(foreign.items()))
     text = f"[{function}] there is no argument {name!r}"
-    way = _masked(function) if name == "where" else KEYWORDS.get(name)
+    way = _where_advice(function) if name == "where" else KEYWORDS.get(name)
     if way is None:
         raise DTypeError(text)
     shown = repr(value) if isinstance(value, (int, tuple)) else "..."
     raise DTypeError(f"{text}: write {way.format(shown)}")
 
 
-def _masked(function: str) -> str | None:
+def _where_advice(function: str) -> str | None:
     """What to write for ``where=mask``; None for functions that have none in NumPy."""
     if function in _LEFT_OUT:
         return f"ft.{function}(ft.where(mask, x, {_LEFT_OUT[function]}))"

@@ -1,4 +1,4 @@
-"""Room on the disk for a checkpoint, which is looked for before an epoch is spent on one."""
+"""Free disk space for the next checkpoint, checked before an epoch is trained."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def checkpoint_size(parts: Iterable[Part]) -> int:
     return _HEADER + sum(_bytes(each) for part in parts for each in _tensors(part))
 
 
-def require_room(path: Path, size: int, *, reserve: bool) -> None:
+def check_free_space(path: Path, size: int, *, reserve: bool) -> None:
     """Raise FileError unless a file of `size` bytes can be written beside `path`, which it will
     replace. `reserve`: also have the system set the bytes aside for a moment, as a quota is found
     out in no other way."""
