@@ -25,7 +25,7 @@ from sessions.workspace import (
 )
 
 BUILD = ["hatchling>=1.24,<2", "editables"]
-TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=8", "pytest-xdist>=3.6"]
+TOOLS = ["ruff>=0.14", "mypy>=1.18", "import-linter>=2.3", "pytest>=9", "pytest-xdist>=3.6"]
 EXTRAS = {"fl_data": "arrow", "fl_nn": "plot", "fl_vision": "digits"}
 #: An outside package beside ours in the workshop. `jit` uses it only where a session names it.
 KERNEL_LIBRARY = "onednn-kernels"

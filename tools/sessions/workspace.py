@@ -76,7 +76,7 @@ def _names(requirement: str, package: str) -> bool:
 
 def test_requirements(*packages: str) -> list[str]:
     """pytest, and the `test` dependency group of each package."""
-    needed = {"pytest>=8"}
+    needed = {"pytest>=9"}
     for package in packages:
         table = project(package)
         if "test" in table.get("dependency-groups", {}):

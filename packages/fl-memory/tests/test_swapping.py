@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 import threading
@@ -103,10 +104,30 @@ def test_the_limit_is_an_error_of_memory(tmp_path: Path) -> None:
     manager.alloc(MIB)
 
 
-def test_a_full_disk_is_an_error_of_memory(memory: FileMemory) -> None:
+def test_more_than_the_disk_has_is_refused_before_any_of_it_is_taken(
+    memory: FileMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", lambda *request: pytest.fail("it tried"))
     free = os.fstatvfs(memory._file.fileno())
     with pytest.raises(mem.OutOfMemoryError, match="no room for it"):
         SystemManager(memory).alloc(2 * free.f_blocks * free.f_frsize)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_an_error_of_memory(
+    memory: FileMemory, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """A quota, or another process was faster: half of the request is reserved by then."""
+    reserve = os.posix_fallocate
+
+    def fail_half_way(file: int, offset: int, size: int) -> None:
+        reserve(file, offset, size // 2)
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", fail_half_way)
+        with pytest.raises(mem.OutOfMemoryError, match="no room for it"):
+            SystemManager(memory).alloc(MIB)
     assert os.fstat(memory._file.fileno()).st_blocks == 0, "nothing half reserved"
     assert is_filled(block := SystemManager(memory).alloc(100), 0) and block.address
 

@@ -93,8 +93,8 @@ class FileMemory(DeviceMemory):
     def capacity(self) -> int | None:
         if self.limit is not None:
             return self.limit
-        found = os.fstatvfs(self._file.fileno())
-        return self._out + found.f_bavail * found.f_frsize
+        free = self._free_bytes()
+        return None if free is None else self._out + free
 
     def advise(self, address: int, nbytes: int, advice: str) -> bool:
         """ "cold": the pages leave memory and keep their bytes. "free": they leave memory, their
@@ -123,6 +123,11 @@ class FileMemory(DeviceMemory):
 
     # ------------------------------------------------------------------ inside
 
+    def _free_bytes(self) -> int | None:
+        """Of the file system; None where it states no size, as ramfs."""
+        found = os.fstatvfs(self._file.fileno())
+        return found.f_bavail * found.f_frsize if found.f_blocks else None
+
     def _mapped(self, nbytes: int, size: int, offset: int) -> int:
         if self._is_copy:
             flags, descriptor = _MAP_PRIVATE | _MAP_ANONYMOUS, -1
@@ -130,6 +135,9 @@ class FileMemory(DeviceMemory):
         else:
             flags, descriptor = _MAP_SHARED, self._file.fileno()
             try:
+                # A reservation that fails takes all that is left before: others would run out of it.
+                if (free := self._free_bytes()) is not None and size > free:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.posix_fallocate(descriptor, offset, size)
             except (OSError, OverflowError) as error:
                 if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
