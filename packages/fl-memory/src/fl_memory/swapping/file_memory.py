@@ -135,7 +135,7 @@ class FileMemory(DeviceMemory):
         else:
             flags, descriptor = _MAP_SHARED, self._file.fileno()
             try:
-                # A reservation that fails takes all that is left before: others would run out of it.
+                # A reservation that fails takes all that is left first, and others run out of it.
                 if (free := self._free_bytes()) is not None and size > free:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.posix_fallocate(descriptor, offset, size)
