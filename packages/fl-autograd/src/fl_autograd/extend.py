@@ -22,6 +22,7 @@ from fl_autograd.node import Leaf, Node
 from fl_autograd.operation_errors import explain
 from fl_autograd.rules import RULES
 from fl_autograd.rules.table import Rule, Vjp
+from fl_autograd.substitution import preserved, substitute
 from fl_autograd.tape import Tape
 from fl_autograd.variable import Variable
 from fl_tensor import Array
@@ -36,9 +37,11 @@ __all__ = [
     "Tape",
     "defop",
     "fuse",
+    "preserved",
     "prune",
     "register_rule",
     "replace_rule",
+    "substitute",
     "using",
 ]
 

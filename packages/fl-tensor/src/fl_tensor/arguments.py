@@ -22,6 +22,8 @@ SCALARS = (bool, int, float, complex)
 #: The largest size of an axis: what an int64 counts.
 MOST = (1 << 63) - 1
 _INTS = frozenset((int,))
+#: Classes of numbers that stay what they are beside floating arrays (``graph.host_numbers``).
+SYMBOLS: set[type] = set()
 #: One int for all, one per axis, or a (low, high) pair per axis.
 Pairs = int | Sequence[int] | Sequence[tuple[int, int]]
 
@@ -33,7 +35,7 @@ def scalar(op: str, value: Any, dtype: DType) -> Any:
         if value is None or isinstance(value, (str, bytes)):
             raise TypeError("not a number")
         if dtype.is_floating:
-            return float(value)
+            return value.as_float() if value.__class__ in SYMBOLS else float(value)
         if dtype.kind in "bc":
             return bool(value) if dtype.kind == "b" else complex(value)
         number = int(value)

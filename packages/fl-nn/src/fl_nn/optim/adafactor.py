@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import fl_tensor as ft
@@ -60,7 +59,7 @@ class Adafactor(Optimizer):
         fresh = ft.per_step(
             state["step"] ** group["beta2_decay"], "weight of the new square of Adafactor"
         )
-        rate = ft.per_step(min(lr, 1.0 / math.sqrt(state["step"])), "relative rate of Adafactor")
+        rate = ft.per_step(min(lr, 1.0 / state["step"] ** 0.5), "relative rate of Adafactor")
         size = rate * ft.maximum(_rms(value), least)
         if group["weight_decay"]:
             value = (1.0 - lr * group["weight_decay"]) * value

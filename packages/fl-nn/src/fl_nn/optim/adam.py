@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import fl_tensor as ft
 from fl_nn.optim.optimizer import Group, Optimizer, Params, State
 from fl_nn.settings import AT_LEAST_ZERO, BETAS, FLAG
@@ -64,7 +62,7 @@ class Adam(Optimizer):
                 square = ft.maximum(state["max_exp_avg_sq"], square)
             state["max_exp_avg_sq"] = square
         # lr m/c1 / (sqrt(v/c2) + eps), with both corrections moved into numbers.
-        root = math.sqrt(1.0 - second ** state["step"])
+        root = (1.0 - second ** state["step"]) ** 0.5
         root = ft.per_step(root, "root of the second bias correction of Adam")
         size = lr * root / (1.0 - first ** state["step"])
         size = ft.per_step(size, "bias-corrected rate of Adam")

@@ -159,7 +159,9 @@ class Optimizer(Checked, ABC):
         # Where memory is observed, each request names the module of its parameter.
         sets: list[tuple[int, ...]] = [(i,) for i in graded]
         groups = [n for n, group in enumerate(self.param_groups) for _ in group["params"]]
-        if self.elementwise and not observed:
+        # Without values there is no time to save.
+        joins = self.elementwise and not observed
+        if joins and all(parameters[i].backend.has_values for i in graded):
             sets = self._states.sets(parameters, groups, graded)
         return [
             _Update([parameters[i] for i in key], state, self.param_groups[groups[key[0]]])
@@ -216,7 +218,10 @@ class Optimizer(Checked, ABC):
         return new
 
     def _record_settings(self) -> None:
-        # A rate that is not that of the step before is scheduled, too, by hand.
+        # A rate that is not that of the step before is scheduled, too, by hand. A compiled step
+        # takes it for one that may change.
+        if any(type(group.get("lr")) is not float for group in self.param_groups):
+            return
         rates = [group.get("lr") for group in self.param_groups]
         if any(now != before for now, before in zip(rates, self._rates)):
             self.scheduled.add("lr")

@@ -1,0 +1,278 @@
+"""Capture: the graph of a function, recorded without data.
+
+The function runs on ``null``, with values that have a shape and a dtype in the place of its
+arguments and of its state. So nothing is computed, and what depends on data is an error with the
+line that asked. Numbers of the host are symbols (``host_numbers``).
+
+It runs twice, and the second time the numbers have other values. Whatever differs between the two
+graphs would have been frozen: a number that lost its expression, a random stream, a counter in the
+caller's code. That is a ``CaptureError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from fl_tensor import rules
+from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.backends.null import NullAdapter
+from fl_tensor.device import CPU
+from fl_tensor.dispatch import registry
+from fl_tensor.dispatch.stack import Operation
+from fl_tensor.errors import FlError
+from fl_tensor.graph import pytree
+from fl_tensor.graph.host_numbers import HostNumber, Recorder, evaluator, expression_of
+from fl_tensor.graph.ir import Graph, Node, Value
+from fl_tensor.wrappers.trace import Traced, trace
+
+__all__ = ["Capture", "CaptureError", "NumberSlot", "State", "TensorSlot", "capture"]
+
+
+class CaptureError(FlError):
+    """A function has no graph: what it does depends on data, or on what no graph can hold."""
+
+
+class TensorSlot(NamedTuple):
+    """A place that holds a tensor. ``put`` takes a tensor of any backend."""
+
+    name: str
+    get: Callable[[], Tensor]
+    put: Callable[[Tensor], object]
+
+
+class NumberSlot(NamedTuple):
+    """A place that holds an int or a float, which may be another one at each call."""
+
+    name: str
+    get: Callable[[], Any]
+    put: Callable[[Any], object]
+
+
+class State(Protocol):
+    """What a function reads and replaces beside its arguments."""
+
+    def signature(self) -> Hashable:
+        """Equal where one graph is right for both: everything that decides what the function does,
+        but for the values in slots."""
+
+    def slots(self) -> tuple[list[TensorSlot], list[NumberSlot]]:
+        """The places that hold values. Equal signatures have equal lists."""
+
+    def preserved(self) -> AbstractContextManager[object]:
+        """Everything that a call changes is as before at the end of the block."""
+
+    def made(self, written: Collection[str]) -> list[TensorSlot]:
+        """After a call that replaced the tensors of the slots with these names: places of tensors
+        that it left and did not read, as gradients are."""
+
+    def begin(self) -> None:
+        """A graph is about to run in the place of the function."""
+
+
+class Capture(NamedTuple):
+    """A captured function.
+
+    graph     inputs: arrays among the arguments, then the slots of tensors; outputs: arrays of the
+              result, then the values of the ``written`` slots
+    result    the structure of the result
+    written   the slots whose tensors are replaced
+    names     of host numbers: of arguments, then of slots
+    updates   of slots of numbers that change: number, and source of the new value
+    guards    whether the graph is right for these numbers
+    """
+
+    graph: Graph
+    result: pytree.Structure
+    written: tuple[TensorSlot, ...]
+    names: tuple[str, ...]
+    updates: tuple[tuple[int, str], ...]
+    guards: dict[str, Any]
+
+    def is_right(self) -> Callable[..., bool]:
+        """A function of the host numbers: whether all guards hold."""
+        wanted = tuple(self.guards.values())
+        values = evaluator(self.guards, self.names)
+
+        def holds(*numbers: Any) -> bool:
+            try:
+                return values(*numbers) == wanted
+            except (ArithmeticError, ValueError):
+                return False
+
+        return holds
+
+
+class _Recording(trace):
+    """Also records numbers beside arrays that are symbols: no backend can keep these."""
+
+    def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:
+        if operation.name in ("scalar", "constant"):
+            value, like, *rest = arguments
+            if isinstance(value, HostNumber):
+                dtype, device = (like, rest[0]) if rest else (like.dtype, like.device)
+                made = NullAdapter(rules.Spec((), dtype, device))
+                with self._lock:
+                    self._record("full", ((), value, dtype, device), {}, made)
+                return made
+        return super().call(operation, *arguments, **options)
+
+
+def placeholder(x: Array) -> Tensor:
+    """A tensor like ``x``, on ``null``."""
+    spec = rules.Spec(tuple(x.shape), x.dtype, CPU)
+    return Tensor(NullAdapter(spec), registry.null_backend())
+
+
+def capture(
+    function: Callable[..., Any], arguments: Any, state: State, whole: frozenset[str]
+) -> Capture:
+    """The graph of ``function(*arguments[0], **arguments[1])``.
+
+    whole  names of derived operations that stay one node: those that the backend has itself
+
+    Raises CaptureError where there is none.
+    """
+    first = _record(function, arguments, state, whole)
+    failure: Exception | None = None
+    for change in _CHANGES:
+        try:
+            second = _record(function, arguments, state, whole, change)
+        except Exception as error:  # these numbers make no sense to the function
+            failure = error
+            continue
+        if second.guards == first.guards:
+            break
+    else:
+        raise failure or CaptureError(
+            "decisions depend on numbers that change with every step: "
+            + "; ".join(sorted(first.guards)[:4])
+        )
+    if difference := _difference(first, second):
+        raise CaptureError(
+            f"it does not do the same twice: {difference}. A number that changes from step to step "
+            f"has to be an argument, or part of the state"
+        )
+    return first
+
+
+#: What the second capture makes of the numbers: added to ints, and a part of floats.
+_CHANGES = (1, 2, -1, 3)
+
+
+def _changed(value: Any, change: int) -> Any:
+    if not change or type(value) not in (int, float):
+        return value
+    return value + change if type(value) is int else value * (1.0 + change / 64.0)
+
+
+def _record(
+    function: Callable[..., Any],
+    arguments: Any,
+    state: State,
+    whole: frozenset[str],
+    change: int = 0,
+) -> Capture:
+    recorder, names = Recorder(), []
+    leaves, structure = pytree.flatten(arguments)
+    tensors, numbers = state.slots()
+
+    def symbol(value: Any) -> Any:
+        names.append(f"n{len(names)}")
+        return recorder.number(_changed(value, change), names[-1])
+
+    recording = _Recording(whole)
+    with state.preserved(), registry.use(registry.null_backend()), recording as graph:
+        given = []
+        for leaf in leaves:
+            if isinstance(leaf, Array):
+                inner = placeholder(leaf)
+                graph.input(inner, f"argument{len(graph.inputs)}")
+                given.append(inner if isinstance(leaf, Tensor) else leaf._lift(inner))
+            else:
+                given.append(symbol(leaf) if type(leaf) is float else leaf)
+        for slot in tensors:
+            inner = placeholder(slot.get())
+            graph.input(inner, slot.name)
+            slot.put(inner)
+        for number in numbers:
+            number.put(symbol(number.get()))
+        known = len(graph.inputs)
+        inputs = list(graph.inputs)
+        positional, named = pytree.unflatten(structure, given)
+        result = function(*positional, **named)
+        outputs, shape = pytree.flatten(result)
+        returned = [x for x in outputs if isinstance(x, Array)]
+        plain = [expression_of(x) for x in outputs if not isinstance(x, Array)]
+        graph.output(*returned)
+        starts = inputs[known - len(tensors) :]
+        written = [
+            slot
+            for slot, start in zip(tensors, starts, strict=True)
+            if graph.find(slot.get().adapter) is not start
+        ]
+        written += state.made({slot.name for slot in written})
+        graph.output(*[slot.get() for slot in written])
+        values = [number.get() for number in numbers]
+    _refuse_reads(graph, known)
+    own = names[len(names) - len(numbers) :]
+    updates = [
+        (i, source)
+        for i, (name, value) in enumerate(zip(own, values, strict=True))
+        if (source := value.source if isinstance(value, HostNumber) else repr(value)) != name
+    ]
+    nodes = [
+        Node(n.op, n.inputs, {k: expression_of(v) for k, v in n.parameters.items()}, n.outputs)
+        for n in graph.nodes
+    ]
+    made = Graph(graph.inputs, graph.constants, nodes, graph.outputs).prune()
+    return Capture(
+        made,
+        shape.with_plain(plain),
+        tuple(written),
+        tuple(names),
+        tuple(updates),
+        recorder.guards,
+    )
+
+
+def _refuse_reads(graph: Traced, known: int) -> None:
+    if graph.reads:
+        raise CaptureError("it looks at data")
+    if len(graph.inputs) > known:
+        found = ", ".join(value.type for value in graph.inputs[known : known + 4])
+        raise CaptureError(
+            f"it uses tensors that are neither arguments nor state: {found}. Pass them as arguments"
+        )
+
+
+def _difference(one: Capture, other: Capture) -> str:
+    # What is not the same in two captures, in words; "" where nothing is.
+    if len(one.graph.nodes) != len(other.graph.nodes):
+        return f"{len(one.graph.nodes)} operations, then {len(other.graph.nodes)}"
+    for a, b in zip(one.graph.nodes, other.graph.nodes, strict=True):
+        if a.op != b.op or _ids(a) != _ids(b):
+            return f"{a.op}, then {b.op}"
+        for name, value in a.parameters.items():
+            if repr(value) != repr(b.parameters[name]):
+                return f"{name} of {a.op} is {value}, then {b.parameters[name]}"
+    if [c.data for c in one.graph.constants] != [c.data for c in other.graph.constants]:
+        return "an array that it makes of Python's numbers has other values"
+    if _numbers(one.graph.outputs) != _numbers(other.graph.outputs):
+        return "other results"
+    if one.result != other.result:
+        return "a result that is no array"
+    written = [[slot.name for slot in each.written] for each in (one, other)]
+    if written[0] != written[1] or one.updates != other.updates:
+        return "a number of the state"
+    return ""
+
+
+def _ids(node: Node) -> Any:
+    return _numbers(node.operands), _numbers(node.outputs), [v.type for v in node.outputs]
+
+
+def _numbers(values: Sequence[Value]) -> list[int]:
+    return [value.id for value in values]

@@ -1,0 +1,296 @@
+"""``ft.compile``: a function captured once as a graph, and run without its Python code.
+
+A call with arguments of a new kind runs the function itself: it checks values, and it makes state
+that is made at first use. The second such call captures the function (``capture``), and later ones
+run the graph. Its kind is all that decides which operations run: shapes, dtypes, plain arguments,
+the backend, and settings such as the default dtype.
+
+What has no graph runs as it is, and ``explain()`` gives the reason.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import warnings
+from collections.abc import Callable, Collection, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from fl_tensor import dtypes
+from fl_tensor.arguments import function_of
+from fl_tensor.arrays.array import Array
+from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.derived_ops import DerivedOps
+from fl_tensor.dispatch import registry
+from fl_tensor.dispatch.stack import current
+from fl_tensor.errors import ArgumentError, BackendError, FlError
+from fl_tensor.graph import execute, pytree
+from fl_tensor.graph.capture import Capture, CaptureError, NumberSlot, State, TensorSlot, capture
+from fl_tensor.graph.host_numbers import evaluator
+from fl_tensor.graph.ir import Graph
+from fl_tensor.graph.source import compiled_source
+from fl_tensor.random import defaults
+from fl_tensor.random.generator import Generator
+from fl_tensor.reproducible import is_reproducible
+
+__all__ = ["Compiled", "compile"]
+
+R = TypeVar("R")
+#: So many graphs of one function are kept; further kinds of arguments run without one.
+MOST = 8
+#: Of other packages: what decides, beside arguments and state, which operations a function runs.
+SETTINGS: list[Callable[[], Hashable]] = []
+
+
+class Stateless(State):
+    """The state of a function of its arguments alone: where the random streams are."""
+
+    def signature(self) -> Hashable:
+        return id(defaults.default_generator())
+
+    def slots(self) -> tuple[list[TensorSlot], list[NumberSlot]]:
+        return [], generator_slots("generator", defaults.default_generator())
+
+    @contextmanager
+    def preserved(self) -> Iterator[None]:
+        generator = defaults.default_generator()
+        before = generator.state()
+        try:
+            yield
+        finally:
+            generator.set_state(before)
+
+    def made(self, written: Collection[str]) -> list[TensorSlot]:
+        return []
+
+    def begin(self) -> None:
+        """There is nothing to prepare."""
+
+
+def generator_slots(name: str, generator: Generator) -> list[NumberSlot]:
+    """The seed of a generator, and its place in the stream."""
+    return [
+        NumberSlot(
+            f"{name}.{part}",
+            functools.partial(getattr, generator, part),
+            functools.partial(setattr, generator, part),
+        )
+        for part in ("seed", "offset")
+    ]
+
+
+class _Runner:
+    """A capture, and its graph as a function over one backend."""
+
+    def __init__(self, captured: Capture, backend: Any, state: State) -> None:
+        self.capture, self.backend, self.begin = captured, backend, state.begin
+        self.tensors, self.numbers = state.slots()
+        self.names = captured.names
+        self.holds = captured.is_right()
+        updates = [source for _, source in captured.updates]
+        results = [expression.source for expression in captured.result.expressions]
+        self.new_numbers = evaluator([*updates, *results], self.names)
+        self.count = len(captured.graph.outputs) - len(captured.written)
+        self.written = captured.written
+        self.updated = [self.numbers[i] for i, _ in captured.updates]
+        self.run = _prepared(captured.graph, backend, self.names)
+
+    def __call__(self, arrays: list[Any], numbers: list[Any]) -> Any:
+        inputs = [x._tensor().adapter for x in arrays]
+        inputs += [slot.get().adapter for slot in self.tensors]
+        outputs = self.run(*inputs, *numbers)
+        self.begin()
+        values = self.new_numbers(*numbers)
+        backend, count = self.backend, self.count
+        for slot, adapter in zip(self.written, outputs[count:], strict=True):
+            slot.put(Tensor(adapter, backend))
+        for number, value in zip(self.updated, values, strict=False):
+            number.put(value)
+        results = [Tensor(adapter, backend) for adapter in outputs[:count]]
+        return self.capture.result.filled(results, values[len(self.updated) :])
+
+
+def _prepared(graph: Graph, backend: Any, names: tuple[str, ...]) -> Callable[..., Any]:
+    prepare = getattr(backend, "prepare", None)
+    made = None if prepare is None else prepare(graph, names)
+    return made if made is not None else compiled_source(graph, backend, names)
+
+
+@functools.cache
+def own_operations(backend: type) -> frozenset[str]:
+    """The derived operations that a backend writes itself: they stay whole in its graphs."""
+    names = (name for name in vars(DerivedOps) if not name.startswith("_"))
+    return frozenset(n for n in names if getattr(backend, n) is not getattr(DerivedOps, n))
+
+
+class Compiled(Generic[R]):
+    """A compiled function: see ``compile``.
+
+    calls, compiled_calls   how often it was called, and how often a graph ran
+    """
+
+    def __init__(
+        self, function: Callable[..., R], state: State, check_every: int = 0, strict: bool = False
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function, self._state = function, state
+        self._check_every, self._strict = check_every, strict
+        self._kinds: set[Hashable] = set()
+        self._runners: dict[Hashable, list[_Runner]] = {}
+        self._refused: dict[Hashable, str] = {}
+        self._log: list[str] = []
+        self.calls = self.compiled_calls = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        self.calls += 1
+        if current() is not None:  # layers see every operation of the function itself
+            return self._eager(args, kwargs)
+        leaves, structure = pytree.flatten((args, kwargs))
+        arrays = [x for x in leaves if isinstance(x, Array)]
+        backend = arrays[0]._backend if arrays else registry.current_backend()
+        try:
+            kind = self._kind(arrays, structure, backend)
+            key = kind, self._state.signature()
+            refused = key in self._refused
+        except TypeError as error:  # an argument without a hash
+            self._note(f"an argument cannot be compared: {error}")
+            return self._eager(args, kwargs)
+        if kind not in self._kinds or refused or not backend.has_values:
+            self._kinds.add(kind)
+            return self._eager(args, kwargs)
+        if self._check_every and self.calls % self._check_every == 0:
+            return self._eager(args, kwargs)
+        _, slots = self._state.slots()
+        numbers = [x for x in leaves if type(x) is float] + [slot.get() for slot in slots]
+        runner = self._runner(key, args, kwargs, backend, numbers)
+        if runner is None:
+            return self._eager(args, kwargs)
+        self.compiled_calls += 1
+        return runner(arrays, numbers)  # type: ignore[no-any-return]
+
+    def _eager(self, args: Any, kwargs: Any) -> R:
+        result = self._function(*args, **kwargs)
+        leaves, structure = pytree.flatten(result)
+        values = [x._tensor() if isinstance(x, Array) else x for x in leaves]
+        return pytree.unflatten(structure, values)  # type: ignore[no-any-return]
+
+    def _kind(self, arrays: list[Any], structure: Any, backend: Any) -> Hashable:
+        kind = (
+            structure,
+            tuple([(x._adapter.shape, x._adapter.dtype, x._adapter.device) for x in arrays]),
+            backend,
+            registry.current_backend(),
+            dtypes.default_float(),
+            is_reproducible(),
+            tuple([setting() for setting in SETTINGS]),
+        )
+        hash(kind)
+        return kind
+
+    def _runner(
+        self, key: Hashable, args: Any, kwargs: Any, backend: Any, numbers: list[Any]
+    ) -> _Runner | None:
+        known = self._runners.setdefault(key, [])
+        for runner in known:
+            if runner.holds(*numbers):
+                return runner
+        try:
+            if sum(map(len, self._runners.values())) >= MOST:
+                raise CaptureError(f"there are {MOST} graphs of other arguments or numbers already")
+            runner = self._captured(args, kwargs, backend)
+            if not runner.holds(*numbers):
+                raise CaptureError("its guards do not hold for its own numbers")
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}{_line(error, self._function)}"
+            if self._strict:
+                raise CaptureError(f"[compile] {_name(self._function)} has no graph: {reason}") from (
+                    error
+                )
+            self._refused[key] = reason
+            self._note(reason)
+            return None
+        known.append(runner)
+        return runner
+
+    def _captured(self, args: Any, kwargs: Any, backend: Any) -> _Runner:
+        began = time.perf_counter()
+        for x in pytree.flatten((args, kwargs))[0]:
+            if isinstance(x, Array) and x._backend is not backend:
+                raise registry.mixed("compile", x, x)
+        captured = capture(
+            self._function, (args, kwargs), self._state, own_operations(type(backend))
+        )
+        runner = _Runner(captured, backend, self._state)
+        took = time.perf_counter() - began
+        inputs = ", ".join(value.type for value in captured.graph.inputs[:3])
+        self._log.append(
+            f"captured {len(captured.graph.nodes)} operations in {1e3 * took:.0f} ms for {inputs}"
+            f"{', ...' if len(captured.graph.inputs) > 3 else ''}"
+        )
+        return runner
+
+    def _note(self, reason: str) -> None:
+        line = f"not compiled: {reason}"
+        if line not in self._log:
+            self._log.append(line)
+            if "graphs of other arguments" in reason:
+                warnings.warn(f"[compile] {_name(self._function)}: {reason}", stacklevel=4)
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph for such arguments: its inputs are their arrays and the tensors of the state.
+        Raises CaptureError where there is none."""
+        leaves, _ = pytree.flatten((args, kwargs))
+        arrays = [x for x in leaves if isinstance(x, Array)]
+        backend = arrays[0]._backend if arrays else registry.current_backend()
+        whole = own_operations(type(backend))
+        return capture(self._function, (args, kwargs), self._state, whole).graph
+
+    def explain(self) -> str:
+        """What was captured, for which arguments, and why something was not."""
+        head = f"{_name(self._function)}: {self.compiled_calls} of {self.calls} calls ran a graph"
+        return "\n".join([head, *self._log])
+
+
+def compile(
+    function: Callable[..., R], *, check_every: int = 0, strict: bool = False
+) -> Compiled[R]:
+    """``function``, of tensors, with its operations recorded once and run without its code:
+
+        f = ft.compile(lambda x, y: ft.sum(ft.exp(x) * y))
+        f(x, y)                                 # runs the function
+        f(x, y)                                 # captures it and runs the graph
+        print(f.explain())
+
+    Arguments and results are arrays, and tuples, lists and dicts of them; other arguments, but for
+    floats, select a graph of their own. Results are Tensors: a compiled function has no gradient
+    outside, and may take gradients inside (``nn.compile`` for a training step).
+
+    check_every  run the function itself at each call of such a number: it checks values, such as
+                 class numbers that are too large, as a graph does not
+    strict       raise CaptureError where there is no graph; otherwise the function runs as it is,
+                 and ``explain()`` says why
+
+    There is no graph of a function that looks at data (``item()``, ``if x > 0:``, printing values),
+    or that uses tensors which are neither arguments nor made inside. While it is captured, its side
+    effects happen twice. Under ``ft.override`` and wrappers the function itself runs. As
+    ``torch.compile(fullgraph=True)`` and ``jax.jit``. Raises DTypeError for what cannot be called.
+    """
+    function_of("compile", function)
+    return Compiled(function, Stateless(), check_every, strict)
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def _line(error: BaseException, function: Any) -> str:
+    # Where in the file of the function an error came up.
+    code = getattr(function, "__code__", None)
+    found = ""
+    trace = error.__traceback__
+    while trace is not None and code is not None:
+        if trace.tb_frame.f_code.co_filename == code.co_filename:
+            found = f" ({code.co_filename}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return found
