@@ -7,7 +7,7 @@ validated when an operation is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fl_jit.deferred.contractions import DeferredContractions
@@ -16,6 +16,7 @@ from fl_jit.deferred.shape_ops import DeferredShapeOps
 from fl_jit.traces.template import PLAIN, Templates
 from fl_tensor import CPU
 from fl_tensor.extend import cached_property
+from fl_tensor.graph import Graph
 
 
 class JitBackend(DeferredElementwise, DeferredShapeOps, DeferredContractions):
@@ -23,6 +24,12 @@ class JitBackend(DeferredElementwise, DeferredShapeOps, DeferredContractions):
 
     CONTRACT = (1, 1)
     name = "jit"
+
+    def prepare(self, graph: Graph, names: Sequence[str]) -> Callable[..., Any] | None:
+        """A captured graph as one plan (``ft.compile``)."""
+        from fl_jit.planning import static
+
+        return static.prepare(self.eager, graph, names)
 
     @cached_property
     def _templates(self) -> Templates:

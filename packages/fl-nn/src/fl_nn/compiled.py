@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import fl_tensor as ft
 from fl_autograd.extend import preserved, substitute
@@ -59,91 +59,132 @@ def compile(
     return Compiled(step, StepState(owners), check_every, strict)
 
 
+class _Layout(NamedTuple):
+    """Where the state of a step is: lists that are made once, and what says that they are right."""
+
+    modules: list[Module]
+    parameters: list[Parameter]
+    generators: list[ft.Generator]
+    tensors: list[TensorSlot]
+    numbers: list[NumberSlot]
+    #: Containers, keys, and what each has there: modules, parameters and generators.
+    links: list[tuple[Any, Any, Any]]
+    #: Of each optimizer: its states and groups.
+    optimizers: list[tuple[list[Any], list[Any]]]
+    names: list[Any]
+
+    def is_right(self, owner: StepState) -> bool:
+        """Whether everything is still where it was."""
+        for holder, key, held in self.links:
+            if holder.get(key) is not held:
+                return False
+        if self.generators[-1] is not default_generator():
+            return False
+        for optimizer, (states, groups) in zip(owner.optimizers, self.optimizers, strict=True):
+            if optimizer.state is not states or optimizer.param_groups is not groups:
+                return False
+        return self.names == _names(owner.optimizers)
+
+
 class StepState:
     """What a training step reads and replaces: a ``fl_tensor.graph.capture.State``."""
 
     def __init__(self, owners: Collection[Module | Optimizer]) -> None:
-        self.modules = [owner for owner in owners if isinstance(owner, Module)]
+        self.models = [owner for owner in owners if isinstance(owner, Module)]
         self.optimizers = [owner for owner in owners if isinstance(owner, Optimizer)]
+        self._layout: _Layout | None = None
+        self._version = 0
         #: Whether the step forgets the gradients that it finds: those before it do not matter.
         self._forgets = False
 
     # ---- what there is -----------------------------------------------------------------------
 
-    def parameters(self) -> list[Parameter]:
-        found = {id(p): p for owner in self.modules for p in owner.parameters()}
-        found |= {id(p): p for owner in self.optimizers for p in owner.parameters}
-        return list(found.values())
-
-    def generators(self) -> list[ft.Generator]:
-        found = {id(g): g for owner in self.modules for _, g in owner.named_generators()}
-        default = default_generator()
-        return [*found.values(), *([] if id(default) in found else [default])]
+    @property
+    def layout(self) -> _Layout:
+        if self._layout is None:
+            self._layout = self._found()
+        return self._layout
 
     def signature(self) -> Hashable:
-        parameters = self.parameters()
+        if not self.layout.is_right(self):
+            self._layout = None
+            self._version += 1
+        layout = self.layout
         return (
-            tuple([m.training for owner in self.modules for m in owner.modules()]),
-            tuple([(p.requires_grad, p.dtype, id(p.backend)) for p in parameters]),
-            self._forgets or any(p.grad is not None for p in parameters),
+            self._version,
+            tuple([module.training for module in layout.modules]),
+            tuple([(p.requires_grad, p.dtype, id(p.backend)) for p in layout.parameters]),
+            self._forgets or any(p.grad is not None for p in layout.parameters),
             tuple([_settings(optimizer) for optimizer in self.optimizers]),
-            tuple(map(id, self.generators())),
         )
 
     def slots(self) -> tuple[list[TensorSlot], list[NumberSlot]]:
-        tensors: list[TensorSlot] = []
+        layout = self.layout
+        return layout.tensors, layout.numbers
+
+    def _found(self) -> _Layout:
+        modules = list({id(m): m for model in self.models for m in model.modules()}.values())
+        parameters = {id(p): p for model in self.models for p in model.parameters()}
+        parameters |= {id(p): p for optimizer in self.optimizers for p in optimizer.parameters}
+        generators = {id(g): g for model in self.models for _, g in model.named_generators()}
+        default = generators.pop(id(default_generator()), default_generator())
+        tensors = self._of_models()
         numbers: list[NumberSlot] = []
-        seen: set[Any] = set()
-        for owner in self.modules:
-            for entry in state_entries(owner, persistent=False):
-                if entry.key in seen:
-                    continue
-                seen.add(entry.key)
-                tensors.append(
-                    _parameter_slot(entry.name, entry.owner)
-                    if isinstance(entry.owner, Parameter)
-                    else TensorSlot(
-                        entry.name,
-                        functools.partial(getattr, entry.owner, entry.attribute),
-                        functools.partial(setattr, entry.owner, entry.attribute),
-                    )
-                )
         for n, optimizer in enumerate(self.optimizers):
-            prefix = f"optimizer{n or ''}"
-            for i, parameter in enumerate(optimizer.parameters):
-                if (id(parameter), "tensor") not in seen:
-                    tensors.append(_parameter_slot(f"{prefix}.parameter{i}", parameter))
-            for i, state in enumerate(optimizer.state):
-                for name, value in state.items():
-                    where = f"{prefix}.{i}.{name}"
-                    get = functools.partial(state.__getitem__, name)
-                    put = functools.partial(state.__setitem__, name)
-                    if isinstance(value, ft.Tensor):
-                        tensors.append(TensorSlot(where, get, put))
-                    else:
-                        numbers.append(NumberSlot(where, get, put))
-            for i, group in enumerate(optimizer.param_groups):
-                for name in _varying(optimizer, group):
-                    get = functools.partial(group.__getitem__, name)
-                    put = functools.partial(group.__setitem__, name)
-                    numbers.append(NumberSlot(f"{prefix}.group{i}.{name}", get, put))
-        for i, generator in enumerate(self.generators()):
+            more, of_numbers = _of_optimizer(f"optimizer{n or ''}", optimizer)
+            tensors, numbers = tensors + more, numbers + of_numbers
+        known = {slot.put.parameter for slot in tensors if isinstance(slot.put, _Value)}
+        tensors += [
+            _parameter_slot(f"parameter{i}", parameter)
+            for i, parameter in enumerate(parameters.values())
+            if parameter not in known
+        ]
+        every = [*generators.values(), default]
+        for i, generator in enumerate(every):
             numbers += generator_slots(f"generator{i}", generator)
-        return tensors, numbers
+        kept = (Module, Parameter, ft.Generator)
+        return _Layout(
+            modules,
+            list(parameters.values()),
+            every,
+            tensors,
+            numbers,
+            [
+                (vars(module), name, value)
+                for module in modules
+                for name, value in vars(module).items()
+                if isinstance(value, kept)
+            ],
+            [(optimizer.state, optimizer.param_groups) for optimizer in self.optimizers],
+            _names(self.optimizers),
+        )
+
+    def _of_models(self) -> list[TensorSlot]:
+        found: dict[Hashable, TensorSlot] = {}
+        for model in self.models:
+            for entry in state_entries(model, persistent=False):
+                if isinstance(entry.owner, Parameter):
+                    slot = _parameter_slot(entry.name, entry.owner)
+                else:
+                    get = functools.partial(getattr, entry.owner, entry.attribute)
+                    put = functools.partial(setattr, entry.owner, entry.attribute)
+                    slot = TensorSlot(entry.name, get, put)
+                found.setdefault(entry.key, slot)
+        return list(found.values())
 
     # ---- capture -----------------------------------------------------------------------------
 
     @contextmanager
     def preserved(self) -> Iterator[None]:
         """As before at the end of the block; inside, gradients that were there are symbols."""
-        parameters = self.parameters()
+        layout = self.layout
+        parameters = layout.parameters
         had = [p for p in parameters if p.grad is not None or (self._forgets and p.requires_grad)]
         with ExitStack() as stack:
-            for generator in self.generators():
+            for generator in layout.generators:
                 stack.callback(generator.set_state, generator.state())
-            for owner in self.modules:
-                for module in owner.modules():
-                    stack.callback(_restore, vars(module), dict(vars(module)))
+            for module in layout.modules:
+                stack.callback(_restore, vars(module), dict(vars(module)))
             for optimizer in self.optimizers:
                 stack.callback(_restore, vars(optimizer), dict(vars(optimizer)))
                 for held in (*optimizer.state, *optimizer.param_groups):
@@ -159,24 +200,48 @@ class StepState:
             self._forgets = True
 
     def made(self, written: Collection[str]) -> list[TensorSlot]:
-        tensors, _ = self.slots()
-        used = {id(slot.put.args[0]) for slot in tensors if slot.name in written}  # type: ignore[attr-defined]
+        layout = self.layout
+        used = [slot.put for slot in layout.tensors if slot.name in written]
+        updated = {put.parameter for put in used if isinstance(put, _Value)}
         return [
             TensorSlot(f"gradient{i}", functools.partial(_gradient, p), _Gradient(p))
-            for i, p in enumerate(self.parameters())
-            if p.grad is not None and id(p) not in used
+            for i, p in enumerate(layout.parameters)
+            if p.grad is not None and p not in updated
         ]
 
     def begin(self) -> None:
-        for parameter in self.parameters():
+        for parameter in self.layout.parameters:
             parameter.zero_grad()
+
+
+def _of_optimizer(prefix: str, optimizer: Optimizer) -> tuple[list[TensorSlot], list[NumberSlot]]:
+    tensors: list[TensorSlot] = []
+    numbers: list[NumberSlot] = []
+    for i, state in enumerate(optimizer.state):
+        for name, value in state.items():
+            get, put = _item(state, name)
+            if isinstance(value, ft.Tensor):
+                tensors.append(TensorSlot(f"{prefix}.{i}.{name}", get, put))
+            else:
+                numbers.append(NumberSlot(f"{prefix}.{i}.{name}", get, put))
+    for i, group in enumerate(optimizer.param_groups):
+        for name in _varying(optimizer, group):
+            numbers.append(NumberSlot(f"{prefix}.group{i}.{name}", *_item(group, name)))
+    return tensors, numbers
+
+
+def _item(holder: dict[str, Any], name: str) -> tuple[Any, Any]:
+    return (
+        functools.partial(holder.__getitem__, name),
+        functools.partial(holder.__setitem__, name),
+    )
 
 
 def _parameter_slot(name: str, parameter: Parameter) -> TensorSlot:
     return TensorSlot(
         name,
         functools.partial(getattr, parameter, "tensor"),
-        functools.partial(substitute, parameter),
+        _Value(parameter),
     )
 
 
@@ -184,6 +249,16 @@ def _gradient(parameter: Parameter) -> ft.Tensor:
     grad = parameter.grad
     assert grad is not None
     return grad.tensor
+
+
+class _Value:
+    """Gives a parameter another value."""
+
+    def __init__(self, parameter: Parameter) -> None:
+        self.parameter = parameter
+
+    def __call__(self, value: ft.Tensor) -> None:
+        substitute(self.parameter, value)
 
 
 class _Gradient:
@@ -207,10 +282,18 @@ def _settings(optimizer: Optimizer) -> Hashable:
         varying = _varying(optimizer, group)
         fixed = {k: v for k, v in group.items() if k not in varying and k != "params"}
         groups.append((len(group["params"]), tuple(varying), tuple(fixed.items())))
-    states = [
-        tuple([(name, type(value)) for name, value in state.items()]) for state in optimizer.state
+    return optimizer.skips_next, tuple(groups)
+
+
+def _names(optimizers: list[Optimizer]) -> list[Any]:
+    # What each optimizer has of slots and numbers for each parameter.
+    return [
+        (
+            list(map(tuple, optimizer.state)),
+            [_varying(optimizer, g) for g in optimizer.param_groups],
+        )
+        for optimizer in optimizers
     ]
-    return type(optimizer), optimizer.skips_next, tuple(groups), tuple(states)
 
 
 def _restore(held: dict[str, Any], before: dict[str, Any]) -> None:

@@ -55,6 +55,7 @@ from fl_tensor.errors import ArgumentError as ArgumentError
 from fl_tensor.errors import AxisError as AxisError
 from fl_tensor.errors import BackendError as BackendError
 from fl_tensor.errors import CapabilityError as CapabilityError
+from fl_tensor.errors import CaptureError as CaptureError
 from fl_tensor.errors import ChainedAssignmentWarning as ChainedAssignmentWarning
 from fl_tensor.errors import DTypeError as DTypeError
 from fl_tensor.errors import FileError as FileError
@@ -175,6 +176,7 @@ if TYPE_CHECKING:
     from fl_tensor.functions.sets import unique_values as unique_values
     from fl_tensor.functions.special import polygamma as polygamma
     from fl_tensor.functions.special import xlogy as xlogy
+    from fl_tensor.graph.compiled import compile as compile
     from fl_tensor.numpy_functions.creating import *  # noqa: F403
     from fl_tensor.numpy_functions.data_types import *  # noqa: F403
     from fl_tensor.numpy_functions.elementwise import *  # noqa: F403
@@ -216,6 +218,7 @@ _LATER = {
         "functions.segments": "segment_max segment_mean segment_min segment_softmax segment_sum",
         "functions.sets": "unique unique_all unique_counts unique_inverse unique_values",
         "functions.special": "polygamma xlogy",
+        "graph.compiled": "compile",
         "numpy_functions.creating": (
             "array asarray_chkfinite copy diag_indices diag_indices_from diagflat frombuffer "
             "fromfunction fromiter identity indices ix_ mask_indices tri tril_indices_from "

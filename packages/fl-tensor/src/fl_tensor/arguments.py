@@ -23,7 +23,7 @@ SCALARS = (bool, int, float, complex)
 MOST = (1 << 63) - 1
 _INTS = frozenset((int,))
 #: Classes of numbers that stay what they are beside floating arrays (``graph.host_numbers``).
-SYMBOLS: set[type] = set()
+SYMBOLS: set[type[Any]] = set()
 #: One int for all, one per axis, or a (low, high) pair per axis.
 Pairs = int | Sequence[int] | Sequence[tuple[int, int]]
 

@@ -448,6 +448,17 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         something differently, defines it again. As inherited, the function runs."""
         return function(self, *arguments)
 
+    def prepare(self, graph: Any, names: Sequence[str]) -> Callable[..., tuple[A, ...]] | None:
+        """A function that computes a captured ``fl_tensor.graph.Graph``, or None: ``ft.compile``
+        then calls this backend's operations one by one.
+
+        It takes an adapter for each of ``graph.inputs``, then a number for each of ``names``, and
+        returns an adapter for each of ``graph.outputs``. A parameter of a node that changes from
+        call to call is a ``graph.HostExpression`` of these names. Operands stay as they are.
+        Only the method of a backend's own class is called, as with ``call_composition``.
+        """
+        return None
+
     def constant(self, value: Scalar, like: A) -> A:
         """A 0-d value with the dtype and device of ``like``."""
         return self.scalar(value, like.dtype, like.device)

@@ -56,6 +56,10 @@ class NoDataError(BackendError):
     """An answer that needs data was asked of a backend that has shapes alone."""
 
 
+class CaptureError(FlError):
+    """A function has no graph: what it does depends on data, or on what no graph can hold."""
+
+
 class NonFiniteError(FlError, FloatingPointError):
     """A NaN or an infinity that ``ft.check`` was asked to find."""
 

@@ -1,5 +1,6 @@
 """Graphs: recorded by ``ft.trace``; executed, printed and rewritten here."""
 
+from fl_tensor.graph.host_numbers import HostExpression as HostExpression
 from fl_tensor.graph.ir import Constant as Constant
 from fl_tensor.graph.ir import Fixed as Fixed
 from fl_tensor.graph.ir import Graph as Graph

@@ -22,17 +22,13 @@ from fl_tensor.backends.null import NullAdapter
 from fl_tensor.device import CPU
 from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.stack import Operation
-from fl_tensor.errors import FlError
+from fl_tensor.errors import CaptureError
 from fl_tensor.graph import pytree
 from fl_tensor.graph.host_numbers import HostNumber, Recorder, evaluator, expression_of
 from fl_tensor.graph.ir import Graph, Node, Value
 from fl_tensor.wrappers.trace import Traced, trace
 
-__all__ = ["Capture", "CaptureError", "NumberSlot", "State", "TensorSlot", "capture"]
-
-
-class CaptureError(FlError):
-    """A function has no graph: what it does depends on data, or on what no graph can hold."""
+__all__ = ["Capture", "NumberSlot", "State", "TensorSlot", "capture", "placeholder"]
 
 
 class TensorSlot(NamedTuple):
@@ -175,7 +171,8 @@ def _record(
     whole: frozenset[str],
     change: int = 0,
 ) -> Capture:
-    recorder, names = Recorder(), []
+    recorder = Recorder()
+    names: list[str] = []
     leaves, structure = pytree.flatten(arguments)
     tensors, numbers = state.slots()
 

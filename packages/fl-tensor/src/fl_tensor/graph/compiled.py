@@ -24,9 +24,9 @@ from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.stack import current
-from fl_tensor.errors import ArgumentError, BackendError, FlError
-from fl_tensor.graph import execute, pytree
-from fl_tensor.graph.capture import Capture, CaptureError, NumberSlot, State, TensorSlot, capture
+from fl_tensor.errors import CaptureError
+from fl_tensor.graph import pytree
+from fl_tensor.graph.capture import Capture, NumberSlot, State, TensorSlot, capture
 from fl_tensor.graph.host_numbers import evaluator
 from fl_tensor.graph.ir import Graph
 from fl_tensor.graph.source import compiled_source
@@ -34,11 +34,12 @@ from fl_tensor.random import defaults
 from fl_tensor.random.generator import Generator
 from fl_tensor.reproducible import is_reproducible
 
-__all__ = ["Compiled", "compile"]
+__all__ = ["SETTINGS", "Compiled", "compile", "generator_slots"]
 
 R = TypeVar("R")
 #: So many graphs of one function are kept; further kinds of arguments run without one.
 MOST = 8
+_MOST_KINDS = 1024
 #: Of other packages: what decides, beside arguments and state, which operations a function runs.
 SETTINGS: list[Callable[[], Hashable]] = []
 
@@ -112,13 +113,14 @@ class _Runner:
 
 
 def _prepared(graph: Graph, backend: Any, names: tuple[str, ...]) -> Callable[..., Any]:
-    prepare = getattr(backend, "prepare", None)
-    made = None if prepare is None else prepare(graph, names)
-    return made if made is not None else compiled_source(graph, backend, names)
+    # Of its own class: a derived one may compute something differently.
+    prepare = type(backend).__dict__.get("prepare")
+    made = None if prepare is None else prepare(backend, graph, names)
+    return made or compiled_source(graph, backend, names)
 
 
 @functools.cache
-def own_operations(backend: type) -> frozenset[str]:
+def own_operations(backend: Hashable) -> frozenset[str]:
     """The derived operations that a backend writes itself: they stay whole in its graphs."""
     names = (name for name in vars(DerivedOps) if not name.startswith("_"))
     return frozenset(n for n in names if getattr(backend, n) is not getattr(DerivedOps, n))
@@ -157,7 +159,8 @@ class Compiled(Generic[R]):
             self._note(f"an argument cannot be compared: {error}")
             return self._eager(args, kwargs)
         if kind not in self._kinds or refused or not backend.has_values:
-            self._kinds.add(kind)
+            if len(self._kinds) < _MOST_KINDS:
+                self._kinds.add(kind)
             return self._eager(args, kwargs)
         if self._check_every and self.calls % self._check_every == 0:
             return self._eager(args, kwargs)
@@ -167,13 +170,13 @@ class Compiled(Generic[R]):
         if runner is None:
             return self._eager(args, kwargs)
         self.compiled_calls += 1
-        return runner(arrays, numbers)  # type: ignore[no-any-return]
+        return runner(arrays, numbers)
 
     def _eager(self, args: Any, kwargs: Any) -> R:
         result = self._function(*args, **kwargs)
         leaves, structure = pytree.flatten(result)
         values = [x._tensor() if isinstance(x, Array) else x for x in leaves]
-        return pytree.unflatten(structure, values)  # type: ignore[no-any-return]
+        return pytree.unflatten(structure, values)
 
     def _kind(self, arrays: list[Any], structure: Any, backend: Any) -> Hashable:
         kind = (
@@ -195,18 +198,18 @@ class Compiled(Generic[R]):
         for runner in known:
             if runner.holds(*numbers):
                 return runner
+        if sum(map(len, self._runners.values())) >= MOST:
+            self._note(f"there are {MOST} graphs of other arguments or numbers already", warn=True)
+            return None
         try:
-            if sum(map(len, self._runners.values())) >= MOST:
-                raise CaptureError(f"there are {MOST} graphs of other arguments or numbers already")
             runner = self._captured(args, kwargs, backend)
             if not runner.holds(*numbers):
                 raise CaptureError("its guards do not hold for its own numbers")
         except Exception as error:
             reason = f"{type(error).__name__}: {error}{_line(error, self._function)}"
             if self._strict:
-                raise CaptureError(f"[compile] {_name(self._function)} has no graph: {reason}") from (
-                    error
-                )
+                name = _name(self._function)
+                raise CaptureError(f"[compile] {name} has no graph: {reason}") from error
             self._refused[key] = reason
             self._note(reason)
             return None
@@ -217,7 +220,10 @@ class Compiled(Generic[R]):
         began = time.perf_counter()
         for x in pytree.flatten((args, kwargs))[0]:
             if isinstance(x, Array) and x._backend is not backend:
-                raise registry.mixed("compile", x, x)
+                raise CaptureError(
+                    f"an argument is on backend {x._backend.name!r}, another one on "
+                    f"{backend.name!r}"
+                )
         captured = capture(
             self._function, (args, kwargs), self._state, own_operations(type(backend))
         )
@@ -230,12 +236,16 @@ class Compiled(Generic[R]):
         )
         return runner
 
-    def _note(self, reason: str) -> None:
+    def _note(self, reason: str, warn: bool = False) -> None:
         line = f"not compiled: {reason}"
         if line not in self._log:
             self._log.append(line)
-            if "graphs of other arguments" in reason:
-                warnings.warn(f"[compile] {_name(self._function)}: {reason}", stacklevel=4)
+            if warn:
+                warnings.warn(
+                    f"[compile] {_name(self._function)}: {reason}. Other calls run the function "
+                    f"itself: pad the arguments to few shapes, or pass what varies as a float",
+                    stacklevel=4,
+                )
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for such arguments: its inputs are their arrays and the tensors of the state.

@@ -153,7 +153,7 @@ class HostNumber(float):
 
     __index__ = __int__
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: Any = None) -> Any:  # type: ignore[override]
         return round(self.fixed(), digits)
 
 

@@ -45,7 +45,7 @@ def compiled_source(graph: Graph, ops: Any, names: Sequence[str] = ()) -> Callab
     exec(compile(source, "<graph>", "exec"), writer.scope)
     run: Any = writer.scope["run"]
     run.source = source
-    return run  # type: ignore[no-any-return]
+    return run
 
 
 class _Writer:
