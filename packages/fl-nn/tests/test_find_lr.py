@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from small_runs import place, points, sgd_run
 
 import fl_data as data
 import fl_dist as dist
@@ -13,13 +14,8 @@ import fl_tensor as ft
 from fl_nn import LRSweep, TrainingError, parallel
 
 
-def samples(count=48):
-    x = ft.randn((count, 2), ft.Generator(0))
-    return data.TensorDataset(x, (x[:, 0] < x[:, 1]).astype(ft.int64))
-
-
 def batches(size=16):
-    return data.Batch(data.Shuffle(samples(), seed=3), size)
+    return data.Batch(data.Shuffle(points(48, 2), seed=3), size)
 
 
 def trainer(**options):
@@ -172,16 +168,9 @@ def test_groups_keep_their_ratio():
 @pytest.mark.parametrize("size", [2, 3])
 def test_ranks_find_what_one_finds(size):
     def program(communicator):
-        g = ft.Generator(0)
-        net = nn.Linear(2, 2, generator=g)
-        run = nn.Trainer(
-            net,
-            nn.SGD(net.parameters(), lr=0.1),
-            nn.cross_entropy,
-            communicator=communicator,
-            progress=False,
-        )
-        own = data.Batch(samples(), 12, rank=communicator.rank, world_size=communicator.world_size)
+        net = nn.Linear(2, 2, generator=ft.Generator(0))
+        run = sgd_run(communicator, net)
+        own = data.Batch(points(48, 2), 12, **place(communicator))
         return nn.find_lr(run, own, steps=20, highest=1e3), net.weight.tolist()
 
     (alone, weight), *_ = dist.threads.run(1, program)
