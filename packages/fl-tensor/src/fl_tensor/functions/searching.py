@@ -33,7 +33,7 @@ def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None, **foreign: N
     count from the end; IndexingError for one that is out of range."""
     if foreign:
         refuse("take", foreign)
-    x = operand("take", "A", x)
+    x, indices = operands_of("take", "AA", x, indices)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     return gather(x, indices, axis)
@@ -171,6 +171,8 @@ def histogram(
 
     A bin has its lower edge, the last one also its upper. Elements outside and NaN do not count.
     """
+    if not arguments.is_single(bins):
+        x, weights, bins = operands_of("histogram", "AaA", x, weights, bins)
     x, weights = operands_of("histogram", "Af", x, weights)
     if arguments.is_single(bins):
         bins = _edges(x, arguments.int_of("histogram", bins, "bins"), range)
