@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TypeGuard
 
 from fl_tensor import arguments, dtypes, functions
-from fl_tensor.arguments import axes, flag_of
+from fl_tensor.arguments import axes, flag_of, refuse
 from fl_tensor.arrays.array import Array
 from fl_tensor.derived.statistics import check_shares
 from fl_tensor.dispatch.frontend import ArrayLike, beside, cast, operand, operands_of, run
-from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions import coercion
 from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.elementwise import where

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fl_tensor import arguments, dtypes, functions
-from fl_tensor.arguments import axis_of, flag_of
+from fl_tensor.arguments import axis_of, flag_of, refuse
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.gathering import gather, take_along_axis
 from fl_tensor.functions.shaping import reshape
 
