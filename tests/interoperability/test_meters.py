@@ -134,6 +134,27 @@ def test_calibration(g):
     _check_calibration(nn.CalibrationMeter(bins), rows, classes, rows.max(1), hits)
 
 
+@pytest.mark.parametrize("classes", [2, 4])
+def test_targets_that_do_not_count(g, classes):
+    logits, probs, targets = case(g, classes)
+    ignored = g.uniform(size=len(targets)) < 0.3
+    ignored[:classes] = False
+    targets[:classes] = np.arange(classes)
+    marked, probs[ignored, 0] = np.where(ignored, -100, targets), np.nan
+    rows, truth = probs[~ignored], targets[~ignored]
+    scores = rows[:, 1] if classes == 2 else rows
+    one_hot = truth if classes == 2 else np.eye(classes, dtype=int)[truth]
+    expected = metrics.roc_auc_score(truth, scores, multi_class="ovr")
+    found = value(nn.AUCMeter(ignore_index=-100), probs, marked)
+    assert found == pytest.approx(expected, **EXACT)
+    expected = metrics.average_precision_score(one_hot, scores)
+    found = value(nn.AveragePrecisionMeter(ignore_index=-100), probs, marked)
+    assert found == pytest.approx(expected, **EXACT)
+    hits = (rows.argmax(1) == truth).astype(int)
+    meter = nn.CalibrationMeter(7, ignore_index=-100)
+    _check_calibration(meter, probs, marked, rows.max(1), hits)
+
+
 def _check_calibration(meter, outputs, targets, confidence, hits):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # all hits or none: "only one class in y_true"

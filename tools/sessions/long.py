@@ -59,6 +59,14 @@ def run_folders(session: nox.Session) -> None:
     in_workshop(session, "python", "-m", "pytest", "-q", tests, env={"FL_RUN_FOLDERS": "20"})
 
 
+@nox.session(default=False, tags=["fl-data"], **shared)
+def resume(session: nox.Session) -> None:
+    """Interrupt epochs that worker processes read at 200 random moments, and go on with them."""
+    tests = "packages/fl-data/tests/test_resume_in_processes.py"
+    moments = {"FL_RESUME_MOMENTS": "29"}  # of seven kinds
+    in_workshop(session, "python", "-m", "pytest", "-q", tests, env=moments)
+
+
 @nox.session(default=False, **shared)
 def hostile(session: nox.Session) -> None:
     """Bad inputs to everything public: an error of ours, never a hang, a crash or silence.

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import fl_data as data
@@ -30,6 +31,20 @@ class Numbered(data.Dataset):
         if self.do is not None:
             self.do(number)
         return ft.full((self.width,), float(number)), ft.asarray(number)
+
+
+class Runs(data.Dataset):
+    """Sample `i` is `lengths[i]` times the number `i`, and `i`."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.lengths = list(lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: int) -> data.Sample:
+        number = data.check_index(index, len(self), "Runs")
+        return ft.full((self.lengths[number],), number), ft.asarray(number)
 
 
 class Everything(data.Dataset):
@@ -128,3 +143,11 @@ def process_of(sample: data.Sample) -> data.Sample:
 
 def threads_of(sample: data.Sample) -> data.Sample:
     return (get_num_threads(),)
+
+
+def shard(number: int) -> Iterator[data.Sample]:
+    return ((ft.asarray(number * 10 + i), ft.full((3,), float(i))) for i in range(10))
+
+
+def one_more(sample: data.Sample) -> data.Sample:
+    return sample[0] + 1, sample[1]  # type: ignore[index]

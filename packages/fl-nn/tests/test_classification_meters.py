@@ -187,6 +187,21 @@ def test_calibration_of_logits_is_that_of_their_softmax():
         filled(nn.CalibrationMeter(), logits)
 
 
+@pytest.mark.parametrize("kind", [nn.AUCMeter, nn.AveragePrecisionMeter, nn.CalibrationMeter])
+def test_targets_that_do_not_count_may_have_any_outputs(kind):
+    whole, kept = kind(ignore_index=-100), filled(kind())
+    nothing = [[math.nan, 7.0, -1.0]]
+    filled(whole, SCORES[:2] + nothing + SCORES[2:], [*TARGETS[:2], -100, *TARGETS[2:]])
+    filled(whole, nothing, [-100])
+    assert whole.state() == kept.state() and whole.value == kept.value
+    one, twin = kind(ignore_index=2), filled(kind(), [0.9, 0.4, 0.7], [1, 0, 0])
+    filled(one, [0.9, math.nan, 0.4, 0.7], [1, 2, 0, 0])
+    assert one.state() == twin.state()
+    with pytest.raises(ft.IndexingError, match="hold -1"):
+        filled(kind(ignore_index=-100), SCORES[:1], [-1])
+    assert math.isnan(filled(kind(ignore_index=-100), nothing, [-100]).value)
+
+
 MADE = {
     "accuracy": nn.AccuracyMeter,
     "confusion": lambda: nn.ConfusionMeter(3),

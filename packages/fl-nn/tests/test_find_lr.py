@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 
 import pytest
+from small_runs import place, points, sgd_run
 
 import fl_data as data
 import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn import LRSweep, TrainingError
-
-
-def samples(count=48):
-    x = ft.randn((count, 2), ft.Generator(0))
-    return data.TensorDataset(x, (x[:, 0] < x[:, 1]).astype(ft.int64))
+from fl_nn import LRSweep, TrainingError, parallel
 
 
 def batches(size=16):
-    return data.Batch(data.Shuffle(samples(), seed=3), size)
+    return data.Batch(data.Shuffle(points(48, 2), seed=3), size)
 
 
 def trainer(**options):
@@ -172,16 +168,9 @@ def test_groups_keep_their_ratio():
 @pytest.mark.parametrize("size", [2, 3])
 def test_ranks_find_what_one_finds(size):
     def program(communicator):
-        g = ft.Generator(0)
-        net = nn.Linear(2, 2, generator=g)
-        run = nn.Trainer(
-            net,
-            nn.SGD(net.parameters(), lr=0.1),
-            nn.cross_entropy,
-            communicator=communicator,
-            progress=False,
-        )
-        own = data.Batch(samples(), 12, rank=communicator.rank, world_size=communicator.world_size)
+        net = nn.Linear(2, 2, generator=ft.Generator(0))
+        run = sgd_run(communicator, net)
+        own = data.Batch(points(48, 2), 12, **place(communicator))
         return nn.find_lr(run, own, steps=20, highest=1e3), net.weight.tolist()
 
     (alone, weight), *_ = dist.threads.run(1, program)
@@ -189,6 +178,44 @@ def test_ranks_find_what_one_finds(size):
         assert sweep.rates == alone.rates and sweep.diverged == alone.diverged
         assert sweep.losses == pytest.approx(alone.losses, rel=1e-4)
         assert kept == weight
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_shares_of_parameters_are_refused_with_the_way_out(stage):
+    def program(communicator):
+        run = trainer(communicator=communicator)
+        sharded = parallel.Sharded(communicator, run.model, run.optimizer, stage)
+        with pytest.raises(TrainingError, match="find_lr. Adam holds shares .* before Sharded"):
+            nn.find_lr(run, batches())
+        with pytest.raises(TrainingError, match="Trainer. Adam holds shares"):
+            run.fit(batches(), epochs=1)
+        with pytest.raises(TrainingError, match="Trainer. Adam holds shares"):
+            nn.Trainer(sharded.model, sharded.optimizer, nn.cross_entropy)
+        return True
+
+    assert dist.threads.run(2, program) == [True, True]
+
+
+def test_layers_that_are_cut_over_ranks_give_the_curve_of_one():
+    def program(communicator):
+        first = parallel.ColumnParallelLinear(2, 8, communicator, generator=ft.Generator(0))
+        second = parallel.RowParallelLinear(8, 2, communicator, generator=ft.Generator(1))
+        net = nn.Sequential(first, nn.ReLU(), second)
+        optimizer = nn.Adam(net.parameters(), lr=0.1)
+        run = nn.Trainer(net, optimizer, nn.cross_entropy, progress=False)
+        sweep, kept = nn.find_lr(run, batches(), steps=20, highest=1.0), first.weight.tolist()
+        if communicator.world_size > 1:
+            # These would give each other the shares of rank 0.
+            with pytest.raises(TrainingError, match="0.weight is cut .* data axis of a mesh"):
+                nn.Trainer(net, optimizer, nn.cross_entropy, communicator=communicator)
+        return sweep, kept
+
+    ((alone, whole),) = dist.threads.run(1, program)
+    results = dist.threads.run(2, program)
+    for sweep, _ in results:
+        assert sweep.rates == alone.rates and sweep.diverged == alone.diverged
+        assert sweep.losses == pytest.approx(alone.losses, rel=1e-4)
+    assert sum((kept for _, kept in results), []) == whole
 
 
 def test_settings_that_make_no_sense_are_refused():

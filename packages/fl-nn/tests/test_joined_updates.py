@@ -7,6 +7,7 @@ import pytest
 import fl_memory as mem
 import fl_nn as nn
 import fl_tensor as ft
+from fl_memory.managers.system import SystemManager
 from fl_tensor.testing import needs
 
 SHAPES = [(3, 4), (4,), (), (2, 0), (2, 3, 2), (5,)]
@@ -188,6 +189,26 @@ def test_averages_are_those_of_each_parameter():
     assert {n: x.tolist() for n, x in ema.averages.items()} == {
         n: x.tolist() for n, x in own.items()
     }
+
+
+# ---- memory ----------------------------------------------------------------------------------
+
+
+def test_a_vector_is_freed_with_the_values_cut_from_it():
+    with mem.use(SystemManager()) as manager, ft.use("numpy"):
+        params = [nn.Parameter(ft.zeros(10_000)) for _ in range(8)]
+        own = sum(parameter.nbytes for parameter in params)
+        optimizer = nn.SGD(params, lr=1.0)
+        for _ in range(2):
+            for parameter in params:
+                parameter.grad = ft.ones(10_000)
+            nn.clip_grad_norm_(params, 1.0)
+            optimizer.step()
+        optimizer.zero_grad()
+        assert manager.stats().live_bytes == own
+        for parameter in params:  # as a file that is loaded does
+            parameter.tensor = ft.ones(10_000)
+        assert manager.stats().live_bytes == own
 
 
 # ---- operations ------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from small_runs import place, points, sgd_run
 
 import fl_data as data
 import fl_dist as dist
@@ -12,28 +13,21 @@ from fl_nn import TrainingError
 
 
 def dataset():
-    x = ft.randn((45, 3), ft.Generator(1), dtype=ft.float64)
-    return data.TensorDataset(x, (x[:, 0] < x[:, 1]).astype(ft.int64))
+    return points(45, 3, seed=1, dtype=ft.float64)
 
 
 def train(communicator, size=16, epochs=3):
     """45 samples in batches of 16, 16 and 13, which no two ranks can share equally."""
-    place = {"rank": communicator.rank, "world_size": communicator.world_size}
+    own = place(communicator)
     # Rank 0 starts with the same weights in every world; the others with what they may.
     g = ft.Generator(communicator.rank)
     model = nn.Sequential(nn.Linear(3, 8, generator=g), nn.ReLU(), nn.Linear(8, 2, generator=g)).to(
         ft.float64
     )
-    run = nn.Trainer(
-        model,
-        nn.SGD(model.parameters(), lr=0.5, momentum=0.9),
-        nn.cross_entropy,
-        communicator=communicator,
-        meters={"error": nn.FrameErrorMeter()},
-        progress=False,
-    )
-    batches = data.Batch(data.Shuffle(dataset(), seed=0), size, **place)
-    history = run.fit(batches, data.Batch(data.Partition(dataset(), **place), 7), epochs=epochs)
+    meters = {"error": nn.FrameErrorMeter()}
+    run = sgd_run(communicator, model, lr=0.5, momentum=0.9, meters=meters)
+    batches = data.Batch(data.Shuffle(dataset(), seed=0), size, **own)
+    history = run.fit(batches, data.Batch(data.Partition(dataset(), **own), 7), epochs=epochs)
     return history, [p.tolist() for p in model.parameters()]
 
 
@@ -64,13 +58,10 @@ def test_a_rank_without_samples_joins_in():
 
 def test_the_first_gradients_agree_in_single_precision():
     def program(communicator):
-        place = {"rank": communicator.rank, "world_size": communicator.world_size}
         g = ft.Generator(3)
         model = nn.Sequential(nn.Linear(3, 2, generator=g))
-        x, y = data.Batch(dataset(), 15, **place)[0]
-        run = nn.Trainer(
-            model, nn.SGD(model.parameters(), lr=1.0), nn.cross_entropy, communicator=communicator
-        )
+        x, y = data.Batch(dataset(), 15, **place(communicator))[0]
+        run = sgd_run(communicator, model, lr=1.0)
         run.train_step((x.astype(ft.float32), y))
         return [p.grad.tolist() for p in model.parameters()]
 
@@ -84,13 +75,7 @@ def test_ranks_start_with_the_weights_and_buffers_of_rank_0():
         ft.seed(communicator.rank)
         model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm(2))
         model[1].running_mean = ft.full((2,), float(communicator.rank))
-        run = nn.Trainer(
-            model,
-            nn.SGD(model.parameters(), lr=0.0),
-            nn.cross_entropy,
-            communicator=communicator,
-            progress=False,
-        )
+        run = sgd_run(communicator, model, lr=0.0)
         run.fit([(ft.ones((4, 3)), ft.zeros(4, ft.int64))], epochs=1)
         return {name: tensor.tolist() for name, tensor in model.state_dict().items()}
 
@@ -101,9 +86,7 @@ def test_ranks_start_with_the_weights_and_buffers_of_rank_0():
 def test_evaluation_uses_the_running_statistics_of_rank_0():
     def program(communicator):
         model = nn.Sequential(nn.BatchNorm(1))
-        run = nn.Trainer(
-            model, nn.SGD(model.parameters(), lr=0.1), nn.mse, communicator=communicator
-        )
+        run = sgd_run(communicator, model, nn.mse)
         model[0].running_mean = ft.full((1,), float(communicator.rank))
         x = ft.ones((1, 1))
         return run.evaluate([(x, x * 0.0)])["loss"]
@@ -115,7 +98,7 @@ def test_ranks_drop_different_places_even_when_seeded_alike():
     def program(communicator):
         ft.seed(0)
         model = nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.5))
-        nn.Trainer(model, nn.SGD(model.parameters(), lr=0.1), nn.mse, communicator=communicator)
+        sgd_run(communicator, model, nn.mse)
         return model[1](ft.ones(64)).tolist()
 
     first, second = dist.threads.run(2, program)
@@ -126,13 +109,8 @@ def test_only_rank_0_writes_and_speaks(tmp_path, capsys):
     def program(communicator):
         ft.seed(0)
         model = nn.Sequential(nn.Linear(3, 2))
-        nn.Trainer(
-            model,
-            nn.SGD(model.parameters(), lr=0.1),
-            nn.cross_entropy,
-            communicator=communicator,
-            out=tmp_path / str(communicator.rank),
-        ).fit([(ft.ones((4, 3)), ft.zeros(4, ft.int64))], epochs=2)
+        run = sgd_run(communicator, model, progress=True, out=tmp_path / str(communicator.rank))
+        run.fit([(ft.ones((4, 3)), ft.zeros(4, ft.int64))], epochs=2)
 
     dist.threads.run(2, program)
     assert [p.name for p in tmp_path.iterdir()] == ["0"]
@@ -142,13 +120,7 @@ def test_only_rank_0_writes_and_speaks(tmp_path, capsys):
 def test_different_numbers_of_batches_are_an_error_on_every_rank():
     def program(communicator):
         model = nn.Linear(1, 1)
-        run = nn.Trainer(
-            model,
-            nn.SGD(model.parameters(), lr=0.1),
-            nn.mse,
-            communicator=communicator,
-            progress=False,
-        )
+        run = sgd_run(communicator, model, nn.mse)
         batch = (ft.ones((1, 1)), ft.ones((1, 1)))
         with pytest.raises(TrainingError, match=r"ranks have \[1, 2\] batches.*Share each batch"):
             run.fit([batch] * (communicator.rank + 1), epochs=1)
@@ -160,9 +132,7 @@ def test_different_numbers_of_batches_are_an_error_on_every_rank():
 def test_a_bad_loss_on_one_rank_stops_all():
     def program(communicator):
         model = nn.Linear(1, 1)
-        run = nn.Trainer(
-            model, nn.SGD(model.parameters(), lr=0.1), nn.mse, communicator=communicator
-        )
+        run = sgd_run(communicator, model, nn.mse)
         x = ft.full((1, 1), float("inf") if communicator.rank else 1.0)
         with pytest.raises(TrainingError, match="the loss is"):
             run.train_step((x, ft.ones((1, 1))))

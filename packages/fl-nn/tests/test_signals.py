@@ -23,10 +23,13 @@ STATUSES = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 @pytest.fixture(autouse=True)
 def interrupts():
-    """SIGINT as from a terminal: where tests run in the background of a shell, it is ignored."""
+    """Signals as from a terminal: where tests run in the background or under `nohup`, they are
+    ignored, here and in processes that start here."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGHUP, hang_up)
 
 
 class Send(nn.Callback):
@@ -200,7 +203,10 @@ def test_the_terminal_is_closed(tmp_path):
     while b"loss" not in os.read(lead, 1000):  # the bar: it trains
         pass
     os.close(lead)
-    assert process.wait(timeout=60) == 129
+    try:
+        assert process.wait(timeout=60) == 129
+    finally:
+        process.kill()
     position = nn.load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").position
     assert position["step"] >= 1
 

@@ -28,10 +28,6 @@ CREATING = """arange bartlett blackman diag_indices eye fromfunction full geomsp
     identity indices kaiser linspace logspace ones tri tril_indices triu_indices zeros"""
 
 
-#: Where the first operand decides on the backend, or where all must be on one.
-FIRST = {"delete", "histogram", "meshgrid", "nanquantile", "take"}
-
-
 def converted(x: Any, chosen: Callable[[], bool] = lambda: True) -> Any:
     """The arguments with tensors for NumPy's arrays, or for those that are chosen."""
     if isinstance(x, np.ndarray):
@@ -93,12 +89,47 @@ def test_results_stay_on_the_backend_of_the_operands(name):
     check_backend(name, args, options, lambda: True)
 
 
-@pytest.mark.parametrize("name", sorted(set(CALLS) - set(CREATING.split()) - FIRST))
+@pytest.mark.parametrize("name", sorted(set(CALLS) - set(CREATING.split())))
 def test_one_tensor_among_arrays_decides_on_the_backend(name):
-    arguments = CALLS[name](Draw(zlib.crc32(name.encode())))
-    *args, options = arguments if isinstance(arguments[-1], dict) else (*arguments, {})
-    for i in range(arrays_in(args)):
-        check_backend(name, args, options, map(i.__eq__, itertools.count()).__next__)
+    for seed in range(4):
+        arguments = CALLS[name](Draw(zlib.crc32(name.encode()) + seed))
+        *args, options = arguments if isinstance(arguments[-1], dict) else (*arguments, {})
+        for i in range(arrays_in(args)):
+            check_backend(name, args, options, map(i.__eq__, itertools.count()).__next__)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, t: ft.delete(x, t([0, 2])),
+        lambda x, t: ft.insert(x, 1, t([5.0])),
+        lambda x, t: ft.insert(x, t([1]), 5.0),
+        lambda x, t: ft.histogram(x, t([0.0, 1.5, 4.0])),
+        lambda x, t: ft.histogram(x, [0.0, 1.5, 4.0], weights=t([1.0, 2.0, 3.0])),
+        lambda x, t: ft.meshgrid(x, [1, 2], t([1.0])),
+        lambda x, t: ft.nanquantile(x, t([0.5, 1.0])),
+        lambda x, t: ft.percentile(x, t([50.0]), method="lower"),
+        lambda x, t: ft.take(x, t([2, 0])),
+    ],
+)
+def test_a_tensor_behind_an_array_decides_on_the_backend(call):
+    x = np.array([1.0, 2.0, 3.0])
+    with ft.use("numpy"):
+        wanted = call(ft.asarray(x), ft.asarray)
+    with ft.use("null"):
+        found = call(x, lambda values: ft.asarray(values, backend="numpy"))
+    many = isinstance(found, (list, tuple))
+    for one, other in zip(found, wanted, strict=True) if many else [(found, wanted)]:
+        assert one.backend.name == "numpy"
+        check_equal(one, other)
+
+
+def test_shares_of_another_library_need_no_backend_of_their_own():
+    with ft.use("numpy"):
+        x = ft.asarray([[1.0, 3.0], [2.0, 5.0]])
+    with ft.use("null"):
+        assert ft.quantile(x, np.array([[0.5], [1.0]]), 0).tolist() == [[[1.5, 4.0]], [[2.0, 5.0]]]
+        assert ft.quantile(x, np.zeros((0, 3))).shape == (0, 3)
 
 
 def arrays_in(x: Any) -> int:

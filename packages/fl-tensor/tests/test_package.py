@@ -26,6 +26,15 @@ def test_importing_loads_no_array_library():
     assert not loaded & {"numpy", "ctypes", "inspect", "json", "argparse", "importlib_metadata"}
 
 
+def test_importing_loads_nothing_that_only_errors_or_other_libraries_need():
+    code = "import sys, fl_tensor; print(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+    )
+    unneeded = {"fl_tensor.foreign_names", "fl_tensor.functions.foreign_memory"}
+    assert not unneeded & set(found.stdout.split())
+
+
 IMPORT_ALL = """
 import importlib, pkgutil, sys, fl_tensor
 for found in pkgutil.walk_packages(fl_tensor.__path__, "fl_tensor."):

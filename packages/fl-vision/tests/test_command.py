@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -134,17 +135,25 @@ def test_a_signal_ends_a_run_that_goes_on_later(
     out = tmp_path / "run"
     command = [sys.executable, "-m", "fl_vision", "train", *data, "--epochs", 500, "--out", out]
     process = subprocess.Popen(
-        list(map(str, command)), stderr=subprocess.PIPE, text=True, start_new_session=True
+        list(map(str, command)),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # ignored under `nohup`
     )
     deadline = time.monotonic() + 60
-    while not (out / "checkpoint.safetensors").exists():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    if number == signal.SIGHUP:  # as it comes from a terminal: to all its processes
-        os.killpg(process.pid, number)
-    else:
-        process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    try:
+        while not (out / "checkpoint.safetensors").exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        if number == signal.SIGHUP:  # as it comes from a terminal: to all its processes
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 128 + number
     stopped = re.fullmatch(r"fl-vision: stopped after step (\d+); --resume goes on", errors.strip())
     assert stopped is not None, errors

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import fl_tensor as ft
+from fl_data import DataError, TensorDataset
 from fl_vision import (
     DataFileError,
     DataMissingError,
@@ -20,7 +21,6 @@ from fl_vision import (
     UsageError,
     dataset_names,
     load_dataset,
-    stratified_split,
 )
 from fl_vision.datasets import mnist
 from fl_vision.download import download
@@ -39,16 +39,25 @@ def test_unknown_names_list_the_known() -> None:
 
 def test_a_split_is_stratified_disjoint_and_seeded() -> None:
     labels = [0] * 50 + [1] * 20 + [2] * 3
-    train, test = stratified_split(labels, 0.2, seed=0)
+    rows = TensorDataset(ft.arange(73))
+
+    def split(seed: int) -> list[list[int]]:
+        parts = DataOptions(split_seed=seed).split(rows, labels)
+        return [[sample[0].item() for sample in part] for part in parts]
+
+    train, test = split(0)
     assert sorted(train + test) == list(range(73))
     assert [sum(labels[i] == c for i in test) for c in range(3)] == [10, 4, 1]
-    assert stratified_split(labels, 0.2, seed=0) == (train, test)
-    assert stratified_split(labels, 0.2, seed=1) != (train, test)
+    assert split(0) == [train, test] != split(1)
 
 
-def test_a_class_with_one_sample_cannot_be_split() -> None:
-    with pytest.raises(UsageError, match="class 1 has 1 sample"):
-        stratified_split([0, 0, 1], 0.2, seed=0)
+def test_what_cannot_be_split() -> None:
+    rows = TensorDataset(ft.arange(3))
+    with pytest.raises(DataError, match="class 1 has 1 sample for 2 parts"):
+        DataOptions().split(rows, [0, 0, 1])
+    for fraction in (0.0, 1.0, 1.2):
+        with pytest.raises(UsageError, match="give one between 0 and 1"):
+            DataOptions(test_fraction=fraction).split(rows, [0, 0, 0])
 
 
 def test_digits_are_the_real_ones() -> None:
@@ -59,7 +68,7 @@ def test_digits_are_the_real_ones() -> None:
     image, label = data.train[0]
     assert image.dtype == ft.uint8
     assert label.dtype == ft.int64
-    assert image.tolist()[0][0] == [0, 0, 5, 13, 9, 1, 0, 0]
+    assert image.tolist()[0][0] == [0, 0, 0, 4, 15, 12, 0, 0]
     counts = [0] * 10
     for index in range(len(data.test)):
         counts[int(data.test[index][1].item())] += 1

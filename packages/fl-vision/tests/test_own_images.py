@@ -70,7 +70,7 @@ def test_commands_count_images_and_leave_bad_ones_out(
     assert "[image]" in capsys.readouterr().err
     assert main([*learn, "--epochs", "1", "--quiet", "--skip-bad"]) == 0
     said = capsys.readouterr().out
-    assert "12 training images, 4 test images, 2 classes" in said
+    assert "13 training images, 3 test images, 2 classes" in said
     assert "left out 2 files that cannot be read:" in said and "0cut.png" in said
 
     (pictures / "cat/0bad.png").unlink()

@@ -271,13 +271,6 @@ TARGETS: list[Target] = [
     ),
     target("vision.Normalise", {"mean": (0.5,), "std": (0.5,)}, mean="choice", std="choice"),
     target("vision.cnn", {}, image_shape="shape", classes="positive", dropout="fraction"),
-    target(
-        "vision.stratified_split",
-        {"labels": [0, 1, 0, 1], "fraction": 0.5, "seed": 0},
-        labels="iterable",
-        fraction="fraction",
-        seed="seed",
-    ),
     target("vision.load_dataset", {"name": "digits"}, name="choice"),
     target(
         "text.TextFiles",

@@ -107,7 +107,7 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "from typing import Any, NoReturn\n",
         *(["from fl_tensor import dtypes"] if takes_dtype else []),
         "from fl_tensor.arguments import axes, axis_of, either, flag_of, float_of, int_of, "
-        "shape_of",
+        "refuse, shape_of",
         "from fl_tensor.dispatch.frontend import (",
         "    ArrayLike,",
         "    binary,",
@@ -118,7 +118,6 @@ def functions(operations: Iterable[OpSpec]) -> str:
         "    unary,",
         ")",
         *(["from fl_tensor.dtypes import DType"] if takes_dtype else []),
-        "from fl_tensor.foreign_names.keywords import refuse",
         "",
     ]
     exported = sorted({op.name for op in specs} - INTERNAL)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import reprlib
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
@@ -13,8 +13,8 @@ from fl_tensor.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 __all__ = [
     "MOST", "Pairs", "SCALARS", "axes", "axis_of", "choice_of", "either", "flag_of", "float_of",
-    "function_of", "int_of", "ints_of", "is_single", "pairs_of", "per_axis", "scalar", "seed_of",
-    "several_of", "shape_of",
+    "function_of", "int_of", "ints_of", "is_single", "pairs_of", "per_axis", "refuse", "scalar",
+    "seed_of", "several_of", "shape_of",
 ]  # fmt: skip
 
 #: The Python numbers: weak beside an array (``fl_tensor.dtypes.result_for_scalar``).
@@ -211,3 +211,10 @@ def pairs_of(op: str, value: Any, n: int, name: str) -> tuple[tuple[int, int], .
             f"[{op}] {name} {value!r}: expected an int, or an int or pair for each of {n} axes"
         )
     return tuple((low, high) for low, high in pairs)
+
+
+def refuse(function: str, foreign: Mapping[str, Any]) -> NoReturn:
+    """Raise DTypeError for arguments that a function does not have, with ours in their place."""
+    from fl_tensor.foreign_names import keywords
+
+    keywords.refuse(function, foreign)

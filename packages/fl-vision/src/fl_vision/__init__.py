@@ -7,7 +7,6 @@ from fl_vision.datasets import ImageFolder as ImageFolder
 from fl_vision.datasets import RandomCrops as RandomCrops
 from fl_vision.datasets import dataset_names as dataset_names
 from fl_vision.datasets import load_dataset as load_dataset
-from fl_vision.datasets import stratified_split as stratified_split
 from fl_vision.errors import DataFileError as DataFileError
 from fl_vision.errors import DataMissingError as DataMissingError
 from fl_vision.errors import ExtraMissingError as ExtraMissingError

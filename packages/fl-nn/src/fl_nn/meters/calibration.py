@@ -35,14 +35,23 @@ class CalibrationMeter(Meter):
     samples of that class. Of one probability each it is the probability of class 1, and the share
     of class 1. Merging is exact, whatever the order.
 
-    axis      the axis of classes
-    logits    whether outputs are logits, of which softmax or sigmoid makes probabilities
+    axis          the axis of classes
+    logits        whether outputs are logits, of which softmax or sigmoid makes probabilities
+    ignore_index  targets of this value do not count, whatever their outputs
     """
 
-    def __init__(self, bins: int = 15, *, axis: int = 1, logits: bool = False) -> None:
+    def __init__(
+        self,
+        bins: int = 15,
+        *,
+        axis: int = 1,
+        logits: bool = False,
+        ignore_index: int | None = None,
+    ) -> None:
         if bins < 1:
             raise ModuleError(f"[CalibrationMeter] bins={bins}: give at least 1")
         self.bins, self.axis, self.logits = bins, axis, logits
+        self.ignore_index = ignore_index
         super().__init__()
 
     def reset(self) -> None:
@@ -54,7 +63,9 @@ class CalibrationMeter(Meter):
         classes; or one each, of targets that are 0 or 1. Raises ShapeError for other shapes,
         ArgumentError for what is no probability, IndexingError for other classes."""
         where = "CalibrationMeter"
-        scores, truth = read_probabilities(where, outputs, targets, self.axis, self.logits)
+        scores, truth = read_probabilities(
+            where, outputs, targets, self.axis, self.logits, self.ignore_index
+        )
         one = outputs.size == targets.size
         hint = "give scores of as many classes as there are"
         check_classes(f"[{where}] targets", truth, 2 if one else len(scores), hint)

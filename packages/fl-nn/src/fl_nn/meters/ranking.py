@@ -19,20 +19,29 @@ from fl_tensor.annotations import explained
 class _RankingMeter(Meter):
     """Keeps the scores of all samples: 8 bytes for each score, and 8 for each sample.
 
-    average   "macro": each class counts once; "weighted": by how many samples are of it
-    axis      the axis of classes in scores
-    logits    whether scores of several classes are logits: softmax makes probabilities of them
+    average       "macro": each class counts once; "weighted": by how many samples are of it
+    axis          the axis of classes in scores
+    logits        whether scores of several classes are logits: softmax makes probabilities of them
+    ignore_index  targets of this value do not count, whatever their scores
 
     One score each, or two classes: the figure is that of class 1. Several classes: each against the
     rest by its probability, and the mean over those that some samples are of and some are not.
     """
 
-    def __init__(self, *, average: str = "macro", axis: int = 1, logits: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        average: str = "macro",
+        axis: int = 1,
+        logits: bool = False,
+        ignore_index: int | None = None,
+    ) -> None:
         if average not in ("macro", "weighted"):
             raise ModuleError(
                 f"[{type(self).__name__}] average={average!r}: give 'macro' or 'weighted'"
             )
         self.average, self.axis, self.logits = average, axis, logits
+        self.ignore_index = ignore_index
         super().__init__()
 
     def reset(self) -> None:
@@ -46,9 +55,11 @@ class _RankingMeter(Meter):
         other shapes, ArgumentError for scores that are NaN or no probabilities, IndexingError for
         other classes."""
         where = type(self).__name__
-        scores, truth = read_scores(where, outputs, targets, self.axis)
+        scores, truth = read_scores(where, outputs, targets, self.axis, self.ignore_index)
         if len(scores) > 1:
-            scores, truth = read_probabilities(where, outputs, targets, self.axis, self.logits)
+            scores, truth = read_probabilities(
+                where, outputs, targets, self.axis, self.logits, self.ignore_index
+            )
             scores = scores[1:] if len(scores) == 2 else scores
         elif scores.size and bool(ft.any(ft.isnan(scores)).item()):
             raise ft.ArgumentError(f"[{where}] outputs hold NaN: a score is a number")

@@ -41,13 +41,25 @@ def read_classes(
 
 
 def read_scores(
-    where: str, outputs: ft.Array, targets: ft.Array, axis: int
+    where: str,
+    outputs: ft.Array,
+    targets: ft.Array,
+    axis: int,
+    ignore_index: int | None = None,
 ) -> tuple[ft.Tensor, ft.Tensor]:
-    """Scores (classes, N) and true classes, int64 (N,). `outputs` have an axis of classes more than
-    `targets`, or hold one score each in their shape: (1, N)."""
+    """Scores (classes, N) and true classes, int64 (N,), of the targets that count. `outputs` have
+    an axis of classes more than `targets`, or hold one score each in their shape: (1, N)."""
+    scores, truth = _columns(where, outputs, targets, axis), _whole(where, targets)
+    if ignore_index is None:
+        return scores, truth
+    kept = ft.not_equal(truth, ignore_index)
+    return scores[:, kept], truth[kept]
+
+
+def _columns(where: str, outputs: ft.Array, targets: ft.Array, axis: int) -> ft.Tensor:
     scores = tensor_of(outputs)
     if scores.shape == targets.shape:
-        return scores.reshape(1, -1), _whole(where, targets)
+        return scores.reshape(1, -1)
     place = axis + scores.ndim if axis < 0 else axis
     rest = (*scores.shape[:place], *scores.shape[place + 1 :])
     if not 0 <= place < scores.ndim or rest != targets.shape:
@@ -56,15 +68,21 @@ def read_scores(
             f"shape of the targets, or scores with an axis of classes more (here axis={axis})"
         )
     columns = ft.moveaxis(scores, place, 0)
-    return columns.reshape(columns.shape[0], targets.size), _whole(where, targets)
+    return columns.reshape(columns.shape[0], targets.size)
 
 
 def read_probabilities(
-    where: str, outputs: ft.Array, targets: ft.Array, axis: int, logits: bool
+    where: str,
+    outputs: ft.Array,
+    targets: ft.Array,
+    axis: int,
+    logits: bool,
+    ignore_index: int | None = None,
 ) -> tuple[ft.Tensor, ft.Tensor]:
     """Logarithms of probabilities (classes, N) where `outputs` are logits, else the probabilities,
-    in the widest dtype, and true classes (N,). ArgumentError for NaN and for others than 0 .. 1."""
-    scores, truth = read_scores(where, outputs, targets, axis)
+    in the widest dtype, and true classes (N,), of the targets that count. ArgumentError for NaN and
+    for others than 0 .. 1."""
+    scores, truth = read_scores(where, outputs, targets, axis, ignore_index)
     scores = widest(scores)
     if scores.size and bool(ft.any(ft.isnan(scores)).item()):
         raise ft.ArgumentError(f"[{where}] outputs hold NaN: a score is a number")

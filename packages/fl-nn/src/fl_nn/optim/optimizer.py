@@ -65,6 +65,8 @@ class Optimizer(Checked, ABC):
     #: vector, and pieces of a parameter may be updated apart, as `fl_nn.parallel.Sharded` does.
     #: A class that overrides `update` has to say so anew.
     elementwise: bool = False
+    #: Whether it holds shares of parameters, which `fl_nn.parallel.Sharded` gave it.
+    sharded: bool = False
     #: Whether the next step is skipped: a loss scaler has found and forgotten its gradients.
     skips_next: bool = False
 

@@ -9,6 +9,7 @@ has in an operation on its own array.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -24,11 +25,11 @@ SMALL = 1 << 14
 
 class _Origin(NamedTuple):
     vector: ft.Tensor
-    owners: list[weakref.ref[Any]]
-    adapters: list[Any]
+    pieces: list[weakref.ref[Any]]
 
 
-#: The vectors that arrays were cut from, by the id of the first array.
+#: The vectors that values were cut from, by the id of the first piece. The first piece that dies
+#: takes its origin along: a vector lives no longer than all of its pieces.
 _origins: dict[int, _Origin] = {}
 
 
@@ -52,13 +53,10 @@ def join(arrays: Sequence[ft.Array]) -> ft.Tensor:
     values = [tensor_of(x) for x in arrays]
     if len(values) == 1:
         return values[0]
-    origin = None if is_watched() else _origins.get(id(arrays[0]))
-    if origin is not None and len(origin.owners) == len(arrays):
-        links = zip(arrays, values, origin.owners, origin.adapters)
-        if all(owner() is x and x_value.adapter is held for x, x_value, owner, held in links):
+    origin = None if is_watched() else _origins.get(id(values[0].adapter))
+    if origin is not None and len(origin.pieces) == len(values):
+        if all(piece() is x.adapter for x, piece in zip(values, origin.pieces)):
             return origin.vector
-    if origin is not None and not is_watched():
-        del _origins[id(arrays[0])]  # what it was is not kept alive
     return ft.concatenate([x if x.ndim == 1 else ft.reshape(x, (-1,)) for x in values])
 
 
@@ -90,10 +88,15 @@ def is_watched() -> bool:
 
 
 def remember(owners: Sequence[ft.Array], vector: ft.Tensor) -> None:
-    """Note that `owners` have the pieces of `vector`, for the next `join` of them."""
-    if len(owners) > 1 and not is_watched():
-        key = id(owners[0])
-        refs = [weakref.ref(owners[0], lambda _: _origins.pop(key, None))]
-        refs += map(weakref.ref, owners[1:])
-        adapters = [tensor_of(x).adapter for x in owners]
-        _origins[key] = _Origin(vector, refs, adapters)
+    """Note that `owners` have the pieces of `vector`, for the next `join` of them. A backend whose
+    values have no weak references joins them anew each time."""
+    if len(owners) < 2 or is_watched():
+        return
+    adapters = [tensor_of(x).adapter for x in owners]
+    key = id(adapters[0])
+
+    def forget(_: weakref.ref[Any]) -> None:
+        _origins.pop(key, None)
+
+    with contextlib.suppress(TypeError):
+        _origins[key] = _Origin(vector, [weakref.ref(x, forget) for x in adapters])

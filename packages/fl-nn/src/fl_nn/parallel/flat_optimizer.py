@@ -35,6 +35,7 @@ class FlatOptimizer:
             group["params"] = [flat.share for flat in own]
             self.flats += own
         optimizer.state = [{} for _ in self.flats]
+        optimizer.sharded = True
         self._step = optimizer.step
         optimizer.step = _refuse  # type: ignore[method-assign]
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import fl_dist as dist
 from fl_nn.errors import CheckpointError, TrainingError, TrainingWarning
 from fl_nn.meters import Meter
 from fl_nn.module import Module
@@ -43,9 +44,11 @@ def check_settings(accumulate: object, checkpoint_every: object, log_every: obje
             raise TrainingError(f"[Trainer] {name}={value!r}: give {kind.words}")
 
 
-def check_parts(model: object, optimizer: object, loss: object) -> None:
+def check_parts(
+    model: object, optimizer: object, loss: object, communicator: dist.Communicator | None
+) -> None:
     """Raise TrainingError unless these are a model, an optimizer that trains it or a loss with
-    parameters, and what computes a loss."""
+    parameters, what computes a loss, and ranks that have the same weights."""
     if not isinstance(model, Module):
         raise TrainingError(f"[Trainer] model is a {type(model).__name__}: give a Module")
     if not isinstance(optimizer, Optimizer):
@@ -54,6 +57,7 @@ def check_parts(model: object, optimizer: object, loss: object) -> None:
         )
     if not callable(loss):
         raise TrainingError(f"[Trainer] loss is a {type(loss).__name__}: give loss(output, target)")
+    check_not_sharded("Trainer", optimizer)
     trained = {id(parameter) for parameter in optimizer.parameters}
     parts = [part for part in (model, loss) if isinstance(part, Module)]
     if not any(id(parameter) in trained for part in parts for parameter in part.parameters()):
@@ -62,6 +66,31 @@ def check_parts(model: object, optimizer: object, loss: object) -> None:
             f"this {type(model).__name__}: build it over model.parameters() of the model that the "
             "Trainer gets"
         )
+    _check_shares(model, communicator)
+
+
+def check_not_sharded(where: str, optimizer: Optimizer) -> None:
+    """Raise TrainingError for an optimizer that has shares in place of the model's parameters."""
+    if optimizer.sharded:
+        raise TrainingError(
+            f"[{where}] {type(optimizer).__name__} holds shares of the parameters: Sharded "
+            "averages gradients and makes steps itself, in a loop of yours. For a learning rate "
+            "call find_lr before Sharded, with a Trainer over the whole model: sharding changes no "
+            "update. Where it does not fit, cut its layers over ranks (ColumnParallelLinear)"
+        )
+
+
+def _check_shares(model: Module, communicator: dist.Communicator | None) -> None:
+    """Raise TrainingError where ranks that are to have the same weights have shares of them."""
+    if communicator is None or communicator.world_size == 1:
+        return
+    for name, parameter in model.named_parameters():
+        if getattr(parameter, "comm", None) is communicator:  # a ShardedParameter
+            raise TrainingError(
+                f"[Trainer] {name} is cut over the ranks of the Trainer's communicator, which give "
+                "each other whole weights: give the Trainer the ranks that have equal shares, the "
+                "data axis of a mesh, or none where there is no such axis"
+            )
 
 
 def check_meters(meters: Mapping[str, Any]) -> None:

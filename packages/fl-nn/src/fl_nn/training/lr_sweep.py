@@ -17,7 +17,7 @@ from fl_nn.meters import AverageValueMeter
 from fl_nn.module import Module
 from fl_nn.settings import ABOVE_ZERO, COUNT, FRACTION
 from fl_nn.smoothing import smoothed
-from fl_nn.training.checks import check_length
+from fl_nn.training.checks import check_length, check_not_sharded
 from fl_nn.training.step import windows
 from fl_nn.training.trainer import Trainer
 from fl_tensor.annotations import checked
@@ -78,9 +78,11 @@ def find_lr(
     scaler, accumulation, ranks (all call this), and `before_step` of callbacks; its schedule rests.
     Afterwards weights, optimizer, scaler, random generators and counters are as before, also after
     an error: `fit` gives the same bits as without. Raises TrainingError for settings that make no
-    sense, and where the first step already diverges (DivergenceError).
+    sense, for parameters of `fl_nn.parallel.Sharded`, and where the first step already diverges
+    (DivergenceError).
     """
     _check(lowest, highest, steps, smooth, diverge)
+    check_not_sharded("find_lr", trainer.optimizer)
     ds = as_dataset(batches)
     check_length(len(ds), dist.all_gather_object(trainer.communicator, len(ds)), None)
     groups = trainer.optimizer.param_groups

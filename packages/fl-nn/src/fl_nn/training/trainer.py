@@ -28,6 +28,7 @@ from fl_nn.training.checks import (
     check_epochs,
     check_length,
     check_meters,
+    check_not_sharded,
     check_parts,
     check_settings,
 )
@@ -106,7 +107,7 @@ class Trainer(Checked):
         parts: Mapping[str, Part] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        check_parts(model, optimizer, loss)
+        check_parts(model, optimizer, loss, communicator)
         check_settings(accumulate, checkpoint_every, log_every)
         self.model, self.optimizer, self.loss = model, optimizer, loss
         self.callbacks = list(callbacks)
@@ -205,6 +206,7 @@ class Trainer(Checked):
     def train_step(self, *batches: Any) -> float:
         """One step on this rank's share of a batch, or of several, unless the scaler has to skip
         it; the mean loss over the samples of all ranks."""
+        check_not_sharded("Trainer", self.optimizer)
         generators = [ft.default_generator(), *self._generators]
         return train_step(self, batches, generators)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import fl_tensor.functions as functions
+from fl_tensor.arguments import refuse
 from fl_tensor.arrays.numpy_methods import NumPyMethods
 from fl_tensor.device import Device
 from fl_tensor.dispatch import frontend
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
-from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions import elementwise, gathering, reducing, searching, shaping
 
 Axes = int | Sequence[int] | None

@@ -32,7 +32,7 @@ __all__ = ["DelegatingAdapter", "DelegatingBackend"]
 class DelegatingAdapter(TensorAdapter):
     """A value of the inner backend, on a device of the outer one."""
 
-    __slots__ = ("device", "inner")
+    __slots__ = ("__weakref__", "device", "inner")
 
     device: Device
 

@@ -283,6 +283,13 @@ def converted(obj: Any, like: ArrayValue | None = None, dtype: DType | None = No
     return asarray(obj, dtype, like.device, like._backend)
 
 
+def beside(x: ArrayLike, *others: Any) -> Any:
+    """``x``, or for what is no array yet one on the device and backend of the first array among
+    ``others``: those of an operand that is only read."""
+    like = next((other for other in others if isinstance(other, ArrayValue)), None)
+    return x if like is None or isinstance(x, ArrayValue) else converted(x, like)
+
+
 def cast(x: ArrayValue, dtype: DType) -> Any:
     """``x`` in another dtype, which its backend must support and which must hold complex numbers if
     ``x`` does (DTypeError otherwise)."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fl_tensor import arguments, dtypes, functions
-from fl_tensor.arguments import shape_of
+from fl_tensor.arguments import refuse, shape_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.elements import pack
 from fl_tensor.arrays.tensor import Tensor
@@ -21,8 +21,7 @@ from fl_tensor.dispatch.registry import place_for as place_for
 from fl_tensor.dispatch.stack import ops_for
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, DTypeError, FlError
-from fl_tensor.foreign_names.keywords import refuse
-from fl_tensor.functions import coercion, foreign_memory
+from fl_tensor.functions import coercion
 
 if TYPE_CHECKING:
     from fl_tensor.backend import TensorBackend
@@ -66,6 +65,8 @@ def asarray(
         if copy is not False:
             x = _import(obj, wanted, place, backend)
             return x if wanted is None else frontend.cast(x, wanted)
+        from fl_tensor.functions import foreign_memory
+
         x = foreign_memory.borrow(obj, backend)
     if copy is False and (place != x.device or wanted not in (None, x.dtype)):
         raise ArgumentError(
@@ -82,6 +83,8 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
         dtype = wanted or dtypes.of_number(type(obj))
         return full((), obj, dtype, place, backend)
     if not isinstance(obj, (list, tuple, range)):
+        from fl_tensor.functions import foreign_memory
+
         view = coercion.buffer_of(obj)
         if view is not None:
             return foreign_memory.from_buffer(view, place, backend)
@@ -99,6 +102,8 @@ def _import(obj: Any, wanted: DType | None, place: Device, backend: TensorBacken
     if coercion.NUMBERS.issuperset(kinds):
         return _from_lists(obj, wanted, place, backend)
     if type(obj[0]).__module__ == "numpy":
+        from fl_tensor.functions import foreign_memory
+
         found = foreign_memory.from_numpy(obj, wanted is None, place, backend)
         if found is not None:
             return found
@@ -143,6 +148,7 @@ def from_dlpack(
     this process cannot read so, ArgumentError where ``copy=False`` cannot be."""
     backend, place = place_for(device, backend)
     from fl_tensor.exchange import dlpack  # now: a backend may import NumPy in a way of its own
+    from fl_tensor.functions import foreign_memory
 
     dlpack.check_producer(obj)
     adapter = None if copy else backend.from_dlpack(obj, place)

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fl_tensor import arguments, dtypes, rules
-from fl_tensor.arguments import axis_of
+from fl_tensor.arguments import axis_of, refuse
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import DTypeError, IndexingError, ShapeError
-from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.elementwise import where
 
 __all__ = [

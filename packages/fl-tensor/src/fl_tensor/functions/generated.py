@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from fl_tensor.arguments import axes, axis_of, either, flag_of, float_of, int_of, shape_of
+from fl_tensor.arguments import axes, axis_of, either, flag_of, float_of, int_of, refuse, shape_of
 from fl_tensor.dispatch.frontend import (
     ArrayLike,
     binary,
@@ -18,7 +18,6 @@ from fl_tensor.dispatch.frontend import (
     run,
     unary,
 )
-from fl_tensor.foreign_names.keywords import refuse
 
 __all__ = [
     "absolute",

@@ -8,6 +8,7 @@ from typing import Any
 from fl_tensor import arguments, dtypes, functions
 from fl_tensor.arguments import float_of
 from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.dispatch.frontend import operands_of
 from fl_tensor.dispatch.registry import BackendLike, get_backend
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError
@@ -160,7 +161,7 @@ def meshgrid(*xs: Any, indexing: str = "xy") -> list[Any]:
     """Coordinate grids of 1-d arrays: ``"ij"`` in their order, ``"xy"`` the first two exchanged."""
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"[meshgrid] indexing {indexing!r}: expected 'xy' or 'ij'")
-    arrays = [asarray(x) for x in xs]
+    arrays = operands_of("meshgrid", "A" * len(xs), *xs)
     rank = len(arrays)
     grids = [
         shaping.reshape(x, [-1 if j == i else 1 for j in range(rank)]) for i, x in enumerate(arrays)

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from fl_tensor.arguments import axis_of
+from fl_tensor.arguments import axis_of, refuse
 from fl_tensor.dispatch.frontend import ArrayLike, operands_of, run
 from fl_tensor.errors import DTypeError, IndexingError, ShapeError
-from fl_tensor.foreign_names.keywords import refuse
 
 __all__ = ["cross_entropy", "nll_loss"]
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fl_tensor import arguments, rules
-from fl_tensor.arguments import Pairs, axis_of, pairs_of, per_axis
+from fl_tensor.arguments import Pairs, axis_of, pairs_of, per_axis, refuse
 from fl_tensor.dispatch.frontend import ArrayLike, answer, operands_of, prepare_all, run
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.foreign_names.keywords import refuse
 
 __all__ = [
     "conv",

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TypeGuard
 
 from fl_tensor import arguments, dtypes, functions
-from fl_tensor.arguments import axes, flag_of
+from fl_tensor.arguments import axes, flag_of, refuse
 from fl_tensor.arrays.array import Array
 from fl_tensor.derived.statistics import check_shares
-from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
-from fl_tensor.foreign_names.keywords import refuse
+from fl_tensor.dispatch.frontend import ArrayLike, beside, cast, operand, operands_of, run
 from fl_tensor.functions import coercion
 from fl_tensor.functions.creation import asarray
 from fl_tensor.functions.elementwise import where
@@ -94,6 +93,9 @@ def _numbers(op: str, q: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
         shape, flat = coercion.nested(q)
     elif arguments.is_single(q) and not isinstance(q, Array):
         shape, flat = (), [q]
+    elif not isinstance(q, Array) and hasattr(q, "tolist"):  # of another library
+        shape, flat = coercion.nested(q.tolist())
+        shape = tuple(getattr(q, "shape", shape))
     else:
         made = asarray(q)
         shape, flat = made.shape, made.flatten().tolist()
@@ -109,7 +111,7 @@ def _quantile(
     op: str, x: ArrayLike, q: Any, axis: AxesLike, keepdims: bool, method: str, whole: float = 1.0
 ) -> Any:
     # ``q`` in parts of ``whole``.
-    x = operand(op, "S", x)
+    x = operand(op, "S", beside(x, q))
     numbers, shape = _numbers(op, q)
     numbers = tuple(n / whole for n in numbers)
     over = axes(op, axis, x.shape)

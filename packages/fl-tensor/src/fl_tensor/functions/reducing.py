@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fl_tensor import arguments, dtypes
-from fl_tensor.arguments import axes, axis_of, flag_of
+from fl_tensor.arguments import axes, axis_of, flag_of, refuse
 from fl_tensor.dispatch.frontend import (
     ArrayLike,
     cast,
@@ -18,7 +18,6 @@ from fl_tensor.dispatch.frontend import (
 )
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.shaping import reshape
 
 __all__ = [

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, NoReturn
 
 from fl_tensor import functions
-from fl_tensor.arguments import axis_of
+from fl_tensor.arguments import axis_of, refuse
 from fl_tensor.dispatch.frontend import ArrayLike, operand, run
-from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.creation import arange
 from fl_tensor.functions.elementwise import where
 from fl_tensor.functions.gathering import take_along_axis

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fl_tensor import arguments, dtypes, functions
-from fl_tensor.arguments import axis_of, flag_of
+from fl_tensor.arguments import axis_of, flag_of, refuse
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, ShapeError
-from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.gathering import gather, take_along_axis
 from fl_tensor.functions.shaping import reshape
 
@@ -33,7 +32,7 @@ def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None, **foreign: N
     count from the end; IndexingError for one that is out of range."""
     if foreign:
         refuse("take", foreign)
-    x = operand("take", "A", x)
+    x, indices = operands_of("take", "AA", x, indices)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     return gather(x, indices, axis)
@@ -171,6 +170,8 @@ def histogram(
 
     A bin has its lower edge, the last one also its upper. Elements outside and NaN do not count.
     """
+    if not arguments.is_single(bins):
+        x, weights, bins = operands_of("histogram", "AaA", x, weights, bins)
     x, weights = operands_of("histogram", "Af", x, weights)
     if arguments.is_single(bins):
         bins = _edges(x, arguments.int_of("histogram", bins, "bins"), range)

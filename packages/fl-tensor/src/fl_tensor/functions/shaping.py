@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fl_tensor import arguments, rules
-from fl_tensor.arguments import Pairs, axes, axis_of, pairs_of, shape_of
+from fl_tensor.arguments import Pairs, axes, axis_of, pairs_of, refuse, shape_of
 from fl_tensor.arrays.value import ArrayValue
 from fl_tensor.derived.repetition import PAD_MODES
 from fl_tensor.dispatch import frontend
 from fl_tensor.dispatch.frontend import ArrayLike, operand, operands_of, run
 from fl_tensor.errors import ArgumentError, DTypeError, ShapeError
-from fl_tensor.foreign_names.keywords import refuse
 
 __all__ = [
     "broadcast_arrays",

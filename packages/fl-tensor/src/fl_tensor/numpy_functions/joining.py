@@ -8,7 +8,14 @@ from typing import Any
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axis_of
-from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, prepare_all
+from fl_tensor.dispatch.frontend import (
+    ArrayLike,
+    beside,
+    cast,
+    operand,
+    operands_of,
+    prepare_all,
+)
 from fl_tensor.functions import coercion
 from fl_tensor.numpy_functions.shaping import atleast_1d, atleast_2d, atleast_3d, ravel
 
@@ -189,7 +196,7 @@ def _equal_split(op: str, x: Any, parts: Parts, axis: int) -> list[Any]:
 def delete(x: ArrayLike, index: Any, axis: int | None = None) -> Any:
     """``x`` without the places ``index`` (an int, a slice, ints, a mask) along ``axis``;
     ``axis=None`` takes the elements in C order. IndexingError for one that is out of range."""
-    x, axis = _along("delete", x, axis)
+    x, axis = _along("delete", beside(x, index), axis)
     gone = set(_places("delete", index, x.shape[axis]))
     return _taken(x, [i for i in range(x.shape[axis]) if i not in gone], axis)
 
@@ -198,7 +205,7 @@ def insert(x: ArrayLike, index: Any, values: ArrayLike, axis: int | None = None)
     """``x`` with ``values`` put in front of the places ``index`` (an int, a slice, ints) along
     ``axis``; ``axis=None`` takes the elements in C order. Values broadcast to the slices of ``x``
     and are cast to its dtype. IndexingError for a place that is out of range."""
-    x, axis = _along("insert", x, axis)
+    x, axis = _along("insert", beside(x, values, index), axis)
     size = x.shape[axis]
     places = _places("insert", index, size, size + 1)
     x, values = operands_of("insert", "AA", x, values)

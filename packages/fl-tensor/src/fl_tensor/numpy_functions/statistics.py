@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
+from fl_tensor.arguments import refuse
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, prepare_all
-from fl_tensor.foreign_names.keywords import refuse
 from fl_tensor.functions.creation import DTypeLike
 from fl_tensor.numpy_functions.operands import together
 from fl_tensor.numpy_functions.shaping import atleast_2d, ravel

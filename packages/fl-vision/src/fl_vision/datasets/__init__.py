@@ -9,7 +9,7 @@ from fl_tensor.annotations import checked
 from fl_vision.datasets.crops import RandomCrops
 from fl_vision.datasets.digits import load_digits
 from fl_vision.datasets.folder import ImageFolder, load_folder
-from fl_vision.datasets.image_data import DataOptions, ImageData, Loader, stratified_split
+from fl_vision.datasets.image_data import DataOptions, ImageData, Loader
 from fl_vision.datasets.mnist import load_mnist
 from fl_vision.errors import UsageError
 
@@ -25,7 +25,6 @@ __all__ = [
     "load_folder",
     "load_mnist",
     "register",
-    "stratified_split",
 ]
 
 _LOADERS: dict[str, Loader] = {"digits": load_digits, "mnist": load_mnist, "folder": load_folder}

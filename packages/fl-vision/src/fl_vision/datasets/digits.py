@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fl_tensor as ft
-from fl_data import Subset, TensorDataset
-from fl_vision.datasets.image_data import DataOptions, ImageData, stratified_split
+from fl_data import TensorDataset
+from fl_vision.datasets.image_data import DataOptions, ImageData
 from fl_vision.errors import ExtraMissingError, UsageError
 
 
@@ -35,11 +35,11 @@ def load_digits(options: DataOptions) -> ImageData:
     flat = memoryview(levels.tobytes()).cast("d").tolist()
     pixels = ft.frombytes(bytes(map(int, flat)), (count, 1, height, width), ft.uint8)
     everything = TensorDataset(pixels, ft.asarray(labels, dtype=ft.int64))
-    train, test = stratified_split(labels, options.test_fraction, options.split_seed)
+    train, test = options.split(everything, labels)
     return ImageData(
         name="digits",
-        train=Subset(everything, train),
-        test=Subset(everything, test),
+        train=train,
+        test=test,
         classes=tuple(str(digit) for digit in range(10)),
         image_shape=(1, height, width),
         peak=16,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import fl_tensor as ft
 from fl_data import Dataset, Subset, check_index
-from fl_vision.datasets.image_data import DataOptions, ImageData, stratified_split
+from fl_vision.datasets.image_data import DataOptions, ImageData
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
 from fl_vision.images import SUFFIXES, read_image, require_size
 
@@ -169,8 +169,8 @@ def load_folder(options: DataOptions) -> ImageData:
         learned.skipped += test.skipped
     else:
         learned = make(root, size=size)
-        first, second = stratified_split(learned.labels, options.test_fraction, options.split_seed)
-        train, test = Subset(learned, first), Subset(learned, second)
+        names = [learned.classes[label] for label in learned.labels]
+        train, test = options.split(learned, names)
     if len(learned.classes) < 2:
         raise UsageError(
             f"[folder] {root} has the one class {learned.classes[0]!r}; two or more are needed"

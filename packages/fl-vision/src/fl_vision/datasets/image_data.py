@@ -1,14 +1,14 @@
-"""`ImageData`, the result of every loader, and the stratified split."""
+"""`ImageData`, the result of every loader, and the options of loaders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import fl_tensor as ft
-from fl_data import Dataset, Sample
-from fl_tensor.annotations import Checked, checked
+from fl_data import Dataset, Sample, Subset, random_split
+from fl_tensor.annotations import Checked
 from fl_vision.errors import UsageError
 
 
@@ -32,6 +32,19 @@ class DataOptions(Checked):
         given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
         if given:
             raise UsageError(f"[{loader}] {', '.join(given)} has no meaning here; leave it out")
+
+    def split(self, ds: Dataset, labels: Sequence[Hashable]) -> tuple[Subset, Subset]:
+        """Training and test samples: `test_fraction` of each class, by `split_seed` alone.
+
+        Raises `UsageError` if the fraction is not between 0 and 1, and `DataError` if a class has a
+        single sample.
+        """
+        fraction = self.test_fraction
+        if not 0 < fraction < 1:
+            raise UsageError(f"[split] the test fraction is {fraction}; give one between 0 and 1")
+        parts = (1 - fraction, fraction)
+        train, test = random_split(ds, parts, stratify=labels, seed=self.split_seed)
+        return train, test
 
 
 @dataclass(frozen=True)
@@ -61,33 +74,3 @@ def image_and_label(sample: Sample) -> tuple[ft.Tensor, ft.Tensor]:
 
 
 Loader = Callable[[DataOptions], ImageData]
-
-
-@checked
-def stratified_split(
-    labels: Sequence[int], fraction: float, seed: int
-) -> tuple[list[int], list[int]]:
-    """Indices of the training and of the test samples, ascending, by a seeded draw per class.
-
-    Every class gives `fraction` of its samples (rounded, at least one, never all) to the test set.
-    Raises `UsageError` if `fraction` is not between 0 and 1 or a class has a single sample.
-    """
-    if not 0 < fraction < 1:
-        raise UsageError(f"[split] the test fraction is {fraction}; give one between 0 and 1")
-    members: dict[int, list[int]] = {}
-    for index, label in enumerate(labels):
-        members.setdefault(label, []).append(index)
-    generator = ft.Generator(seed)
-    train: list[int] = []
-    test: list[int] = []
-    for label in sorted(members):
-        indices = members[label]
-        if len(indices) < 2:
-            raise UsageError(
-                f"[split] class {label} has {len(indices)} sample; two are needed to test on one"
-            )
-        order = generator.permutation(len(indices)).tolist()
-        count = min(max(1, round(fraction * len(indices))), len(indices) - 1)
-        test += [indices[i] for i in order[:count]]
-        train += [indices[i] for i in order[count:]]
-    return sorted(train), sorted(test)

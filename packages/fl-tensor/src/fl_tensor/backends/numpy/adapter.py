@@ -21,7 +21,7 @@ SUPPORTED = frozenset(TO_NUMPY)
 class NumpyAdapter(TensorAdapter):
     """An ndarray and its dtype."""
 
-    __slots__ = ("array", "dtype")
+    __slots__ = ("__weakref__", "array", "dtype")
 
     dtype: DType
 
