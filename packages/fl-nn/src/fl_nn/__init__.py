@@ -13,6 +13,7 @@ from fl_nn.arch import build_sequential as build_sequential
 from fl_nn.checkpoint import Checkpoint as Checkpoint
 from fl_nn.checkpoint import load_checkpoint as load_checkpoint
 from fl_nn.checkpoint import save_checkpoint as save_checkpoint
+from fl_nn.compiled import compile as compile
 from fl_nn.config import from_config as from_config
 from fl_nn.containers import Sequential as Sequential
 from fl_nn.data_parallel import GradientAverage as GradientAverage

@@ -253,6 +253,7 @@ class Compiled(Generic[R]):
         leaves, _ = pytree.flatten((args, kwargs))
         arrays = [x for x in leaves if isinstance(x, Array)]
         backend = arrays[0]._backend if arrays else registry.current_backend()
+        self._state.signature()  # looks where the state is now
         whole = own_operations(type(backend))
         return capture(self._function, (args, kwargs), self._state, whole).graph
 

@@ -12,9 +12,10 @@ from fl_tensor import contract
 from fl_tensor.backend import TensorBackend
 from fl_tensor.capabilities import CAPABILITIES
 from fl_tensor.composition import cached_composition
-from fl_tensor.device import Device
+from fl_tensor.device import CPU, Device
 from fl_tensor.dtypes import ALL, REQUIRED, DType
 from fl_tensor.errors import CapabilityError, DTypeError
+from fl_tensor.graph import Graph, HostExpression, Node, Value
 from fl_tensor.testing import form, wording
 from fl_tensor.testing.harness import Harness
 from fl_tensor.testing.opcase import operand
@@ -78,6 +79,29 @@ class ClaimTests(TensorSuite, official=True):
                 found = harness.get(total).tolist(), harness.get(negated).tolist()
                 if found != (wanted, [-v for v in wanted]):
                     wording.fail(f"x * {factor} + x of {values} and its negative are {found}")
+
+    def test_prepare(self, harness: Harness) -> None:
+        """What ``prepare`` returns computes the graph, for other operands and numbers, too."""
+        backend = harness.backend
+        x, scale, y, z = (
+            Value(i, s, ft.float32, CPU) for i, s in enumerate(((2,), (), (2,), (2,)))
+        )
+        number = {"shape": (), "value": HostExpression("n0 + 1.0"), "dtype": ft.float32}
+        nodes = [
+            Node("full", (), {**number, "device": CPU}, (scale,)),
+            Node("multiply", (x, scale), {}, (y,)),
+            Node("add", (y, x), {}, (z,)),
+        ]
+        prepare = vars(type(backend)).get("prepare")
+        run = prepare and prepare(backend, Graph([x], (), nodes, [z, y]), ["n0"])
+        if run is None or not backend.has_values:
+            return
+        for values, factor in (([1.0, 2.0], 2.0), ([3.0, 5.0], 2.0), ([3.0, 5.0], 4.0)):
+            total, product = run(harness.put(operand(values, ft.float32)), factor - 1.0)
+            found = harness.get(total).tolist(), harness.get(product).tolist()
+            wanted = [v * (factor + 1) for v in values], [v * factor for v in values]
+            if found != wanted:
+                wording.fail(f"the graph of x * {factor} + x and x * {factor}: {found} of {values}")
 
     def test_required_dtypes(self, harness: Harness) -> None:
         """Those that every backend must have are claimed, and nothing that is no dtype."""

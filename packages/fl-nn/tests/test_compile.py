@@ -1,0 +1,346 @@
+"""nn.compile: the same training, by a graph."""
+
+from __future__ import annotations
+
+import pytest
+
+import fl_autograd as ag
+import fl_nn as nn
+import fl_tensor as ft
+
+OPTIMIZERS = {
+    "SGD": lambda p: nn.SGD(p, 0.1, momentum=0.9, weight_decay=0.01),
+    "SGD, nesterov": lambda p: nn.SGD(p, 0.1, momentum=0.9, nesterov=True),
+    "Adam": lambda p: nn.Adam(p, 0.01),
+    "AdamW": lambda p: nn.AdamW(p, 0.01),
+    "AMSgrad": lambda p: nn.AMSgrad(p, 0.01),
+    "Adadelta": lambda p: nn.Adadelta(p, 0.1),
+    "Adagrad": lambda p: nn.Adagrad(p, 0.1, lr_decay=0.1),
+    "RMSprop": lambda p: nn.RMSprop(p, 0.01, momentum=0.5),
+    "NAG": lambda p: nn.NAG(p, 0.1, 0.9),
+    "LAMB": lambda p: nn.LAMB(p, 0.01),
+    "Novograd": lambda p: nn.Novograd(p, 0.01),
+    "Adafactor": lambda p: nn.Adafactor(p, 0.01),
+    "Lion": lambda p: nn.Lion(p, 0.01),
+}
+
+
+@pytest.fixture(autouse=True)
+def numpy():
+    with ft.use("numpy"):
+        yield
+
+
+def mlp():
+    return nn.Sequential(
+        nn.Linear(6, 8), nn.BatchNorm(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3)
+    )
+
+
+def convolutions():
+    return nn.Sequential(
+        nn.View((-1, 1, 4, 4)), nn.Conv2D(1, 4, 3, padding=1), nn.GELU(), nn.Pool2D(2),
+        nn.Flatten(), nn.Linear(16, 3),
+    )  # fmt: skip
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        self.rnn, self.head = nn.LSTM(4, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        y, _ = self.rnn(ft.reshape(x, (-1, 4, 4)))
+        return self.head(y[:, -1])
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        self.layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1)
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(ft.mean(self.layer(ft.reshape(x, (-1, 4, 4))), 1))
+
+
+class Table(nn.Module):
+    def __init__(self):
+        self.table, self.head = nn.Embedding(10, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(ft.mean(self.table((ft.abs(x) * 3).astype("int64")), 1))
+
+
+MODELS = {
+    "mlp": (mlp, 6),
+    "convolutions": (convolutions, 16),
+    "recurrent": (Recurrent, 16),
+    "attention": (Attention, 16),
+    "table": (Table, 6),
+}
+
+
+def train(make, optimizer, compiled, steps=6, size=6, change=None, body=None):
+    """Losses, state of the model, numbers of the optimizer, and the step."""
+    ft.seed(0)
+    model = make()
+    optimizer = optimizer(model.parameters())
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.cross_entropy(model(x), y)
+        loss.backward()
+        nn.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    if body is not None:
+        step = body(model, optimizer)
+    call = nn.compile(step, model, optimizer) if compiled else step
+    data, losses = ft.Generator(1), []
+    for i in range(steps):
+        if change is not None:
+            change(i, model, optimizer)
+        x, y = data.normal((5, size)), data.integers(0, 3, (5,))
+        losses.append(call(x, y).item())
+    state = {name: value.numpy().tobytes() for name, value in model.state_dict().items()}
+    return losses, state, optimizer.state_dict()["numbers"], call
+
+
+def same(one, other, compiled_calls=None):
+    assert one[0] == other[0], "losses"
+    assert one[1] == other[1], "parameters and buffers"
+    assert one[2] == other[2], "numbers of the optimizer"
+    step = other[3]
+    wanted = step.calls - 1 if compiled_calls is None else compiled_calls
+    assert step.compiled_calls == wanted, step.explain()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_has_the_bits_of_eager_steps(name):
+    def schedule(i, model, optimizer):
+        optimizer.lr = 0.1 / (1 + i)
+
+    runs = [train(mlp, OPTIMIZERS[name], compiled, change=schedule) for compiled in (False, True)]
+    same(*runs)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_has_the_bits_of_eager_steps(name):
+    make, size = MODELS[name]
+    runs = [train(make, OPTIMIZERS["Adam"], c, size=size) for c in (False, True)]
+    same(*runs)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_plans_of_jit_agree_with_eager_steps(name):
+    make, size = MODELS[name]
+    with ft.use("jit"):
+        eager, compiled = (train(make, OPTIMIZERS["Adam"], c, 5, size) for c in (False, True))
+    assert compiled[3].compiled_calls == 4, compiled[3].explain()
+    assert compiled[0] == pytest.approx(eager[0], rel=2e-6)
+
+
+def test_schedules_count_on():
+    def run(compiled):
+        ft.seed(0)
+        model = mlp()
+        optimizer = nn.Adam(model.parameters(), 0.1)
+        schedule = nn.CosineAnnealingLR(optimizer, 10)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = ft.mean(model(x) ** 2)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        call = nn.compile(step, model, optimizer, strict=True) if compiled else step
+        losses = []
+        for i in range(8):
+            losses.append(call(ft.Generator(i).normal((4, 6))).item())
+            schedule.step()
+        return losses, optimizer.lr
+
+    assert run(True) == run(False)
+
+
+def test_a_model_in_eval_mode_has_another_graph():
+    def change(i, model, optimizer):
+        model.train(i % 4 < 2)
+
+    same(*[train(mlp, OPTIMIZERS["SGD"], c, 9, change=change) for c in (False, True)], 8)
+
+
+def test_frozen_parameters_stay():
+    def change(i, model, optimizer):
+        model[0].freeze(i >= 3)
+
+    same(*[train(mlp, OPTIMIZERS["Adam"], c, 7, change=change) for c in (False, True)])
+
+
+def test_another_parameter_in_its_place_is_seen():
+    def change(i, model, optimizer):
+        if i == 3:
+            model[4].bias.tensor = ft.ones((3,))
+        if i == 4:
+            optimizer.param_groups[0]["weight_decay"] = 0.1
+
+    same(*[train(mlp, OPTIMIZERS["Adam"], c, 7, change=change) for c in (False, True)])
+
+
+def test_loaded_states_are_seen():
+    kept = {}
+
+    def change(i, model, optimizer):
+        if i == 2:
+            kept["model"], kept["optimizer"] = model.state_dict(), optimizer.state_dict()
+        if i == 5:
+            model.load_state_dict(kept["model"])
+            optimizer.load_state_dict(kept["optimizer"])
+
+    same(*[train(mlp, OPTIMIZERS["Adam"], c, 8, change=change) for c in (False, True)])
+
+
+def test_gradients_accumulate_as_without():
+    def body(model, optimizer):
+        def step(x, y):
+            for part in (slice(0, 2), slice(2, 5)):
+                (nn.cross_entropy(model(x[part]), y[part]) / 2).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return nn.cross_entropy(model(x), y)
+
+        return step
+
+    same(*[train(mlp, OPTIMIZERS["SGD"], c, body=body) for c in (False, True)])
+
+
+def test_gradients_from_before_are_never_lost():
+    """A step that adds to them has no graph."""
+
+    def body(model, optimizer):
+        def step(x, y):
+            loss = nn.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    runs = [train(mlp, OPTIMIZERS["SGD"], c, body=body) for c in (False, True)]
+    assert runs[0][:2] == runs[1][:2]
+
+
+def test_gradients_without_an_update_are_results():
+    model = mlp()
+    x, y = ft.Generator(0).normal((5, 6)), ft.asarray([0, 1, 2, 0, 1])
+
+    def step(x, y):
+        model.zero_grad()
+        loss = nn.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    model.eval()
+    step(x, y)
+    wanted = [p.grad.numpy().tobytes() for p in model.parameters()]
+    compiled = nn.compile(step, model, strict=True)
+    for _ in range(3):
+        compiled(x, y)
+        assert [p.grad.numpy().tobytes() for p in model.parameters()] == wanted
+    assert compiled.compiled_calls == 2
+
+
+def test_mixed_precision():
+    def body(model, optimizer):
+        def step(x, y):
+            optimizer.zero_grad()
+            with ag.autocast("O1"):
+                loss = nn.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step
+
+    same(*[train(mlp, OPTIMIZERS["Adam"], c, body=body) for c in (False, True)])
+
+
+def test_a_loss_scaler_looks_at_data():
+    def body(model, optimizer):
+        scaler = nn.DynamicLossScaler(factor=8.0)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = nn.cross_entropy(model(x), y)
+            scaler.scale(loss).backward()
+            if scaler.unscale(optimizer):
+                optimizer.step()
+            return loss
+
+        return step
+
+    eager, compiled = (train(mlp, OPTIMIZERS["SGD"], c, body=body) for c in (False, True))
+    assert eager[:2] == compiled[:2] and compiled[3].compiled_calls == 0
+    assert "no data" in compiled[3].explain()
+
+
+def test_capture_leaves_everything_as_it_was():
+    ft.seed(0)
+    model = mlp()
+    optimizer = nn.Adam(model.parameters(), 0.1)
+    seen = []
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = ft.mean(model(x) ** 2)
+        loss.backward()
+        optimizer.step()
+        if not x.backend.has_values:
+            raise RuntimeError("half-way")
+        return loss
+
+    compiled = nn.compile(step, model, optimizer)
+    x = ft.ones((4, 6))
+    compiled(x)
+    hook = model[0].weight.register_hook(lambda grad: seen.append(grad.shape))
+    ids = [id(p) for p in model.parameters()]
+    before = ft.default_generator().state(), optimizer.state_dict()["numbers"]
+    gradients = [p.grad for p in model.parameters()]
+    with pytest.raises(RuntimeError, match="half-way"):
+        compiled.graph(x)
+    assert (ft.default_generator().state(), optimizer.state_dict()["numbers"]) == before
+    assert [p.grad for p in model.parameters()] == gradients or all(
+        a is b for a, b in zip((p.grad for p in model.parameters()), gradients, strict=True)
+    )
+    assert [id(p) for p in model.parameters()] == ids
+    assert all(p.backend.name == "numpy" for p in model.parameters())
+    compiled(x)
+    assert compiled.compiled_calls == 0 and "half-way" in compiled.explain() and seen
+    hook()
+
+
+def test_numbers_of_a_step_are_never_frozen():
+    """Two captures at different steps are the same graph."""
+    ft.seed(0)
+    model = mlp()
+    optimizer = nn.Adam(model.parameters(), 0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        ft.mean(model(x) ** 2).backward()
+        optimizer.step()
+
+    compiled = nn.compile(step, model, optimizer)
+    x = ft.ones((4, 6))
+    compiled(x)
+    graphs = []
+    for _ in range(2):
+        compiled(x)
+        graphs.append(str(compiled.graph(x)))
+    assert graphs[0] == graphs[1]
+
+
+def test_only_modules_and_optimizers_have_state():
+    with pytest.raises(nn.ModuleError, match="a list"):
+        nn.compile(lambda x: x, [1])
