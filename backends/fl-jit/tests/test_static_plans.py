@@ -29,8 +29,8 @@ def compiled(function, *arguments, calls=3):
 
 
 def plans(made):
-    (runners,) = made._runners.values()
-    return runners[0].run._plans
+    (executables,) = made._executables.values()
+    return executables[0].run._plans
 
 
 def close(x, y):
@@ -116,7 +116,7 @@ def test_an_operation_with_several_results_runs_operation_by_operation():
     made, results = compiled(f, array(16, 8))
     for got, wanted in zip(results, f(array(16, 8)), strict=True):
         close(got, wanted)
-    assert not hasattr(next(iter(made._runners.values()))[0].run, "_plans")
+    assert not hasattr(next(iter(made._executables.values()))[0].run, "_plans")
 
 
 def test_operands_are_not_overwritten():

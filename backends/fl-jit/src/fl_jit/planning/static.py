@@ -38,7 +38,7 @@ def prepare(
     """A function of adapters, one for each input, and of the numbers ``names``. None where the
     graph has operations that no plan has."""
     translation = _StaticTranslation(eager, graph)
-    return None if translation.is_foreign else _StaticRunner(eager, translation, names)
+    return None if translation.is_foreign else _StaticExecutable(eager, translation, names)
 
 
 class _Result:
@@ -47,7 +47,7 @@ class _Result:
     __slots__ = ("array",)
 
 
-class _StaticRunner:
+class _StaticExecutable:
     def __init__(self, eager: Any, translation: _StaticTranslation, names: Sequence[str]) -> None:
         self.eager, self.translation = eager, translation
         sources = [source for leaf in translation.numbers for source in leaf.sources]

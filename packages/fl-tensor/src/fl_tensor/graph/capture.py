@@ -4,9 +4,9 @@ The function runs on ``null``, with values that have a shape and a dtype in the 
 arguments and of its state. So nothing is computed, and what depends on data is an error with the
 line that asked. Numbers of the host are symbols (``host_numbers``).
 
-It runs twice, and the second time the numbers have other values. Whatever differs between the two
-graphs would have been frozen: a number that lost its expression, a random stream, a counter in the
-caller's code. That is a ``CaptureError``.
+It runs twice, and the second time the numbers have other values. A difference between the two
+graphs is a ``CaptureError``: a number that lost its expression, a random stream, a counter in the
+caller's code. One graph would repeat its value for ever.
 """
 
 from __future__ import annotations

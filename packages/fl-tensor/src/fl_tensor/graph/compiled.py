@@ -5,7 +5,7 @@ that is made at first use. The second such call captures the function (``capture
 run the graph. Its kind is all that decides which operations run: shapes, dtypes, plain arguments,
 the backend, and settings such as the default dtype.
 
-What has no graph runs as it is, and ``explain()`` gives the reason.
+A function without a graph runs as it is, and ``explain()`` gives the reason.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def generator_slots(name: str, generator: Generator) -> list[NumberSlot]:
     ]
 
 
-class _Runner:
+class _Executable:
     """A capture, and its graph as a function over one backend."""
 
     def __init__(self, captured: Capture, backend: Any, state: State) -> None:
@@ -139,7 +139,7 @@ class Compiled(Generic[R]):
         self._function, self._state = function, state
         self._check_every, self._strict = check_every, strict
         self._kinds: set[Hashable] = set()
-        self._runners: dict[Hashable, list[_Runner]] = {}
+        self._executables: dict[Hashable, list[_Executable]] = {}
         self._refused: dict[Hashable, str] = {}
         self._log: list[str] = []
         self.calls = self.compiled_calls = 0
@@ -166,11 +166,11 @@ class Compiled(Generic[R]):
             return self._eager(args, kwargs)
         _, slots = self._state.slots()
         numbers = [x for x in leaves if type(x) is float] + [slot.get() for slot in slots]
-        runner = self._runner(key, args, kwargs, backend, numbers)
-        if runner is None:
+        executable = self._executable(key, args, kwargs, backend, numbers)
+        if executable is None:
             return self._eager(args, kwargs)
         self.compiled_calls += 1
-        return runner(arrays, numbers)
+        return executable(arrays, numbers)
 
     def _eager(self, args: Any, kwargs: Any) -> R:
         result = self._function(*args, **kwargs)
@@ -191,19 +191,19 @@ class Compiled(Generic[R]):
         hash(kind)
         return kind
 
-    def _runner(
+    def _executable(
         self, key: Hashable, args: Any, kwargs: Any, backend: Any, numbers: list[Any]
-    ) -> _Runner | None:
-        known = self._runners.setdefault(key, [])
-        for runner in known:
-            if runner.holds(*numbers):
-                return runner
-        if sum(map(len, self._runners.values())) >= MOST:
+    ) -> _Executable | None:
+        known = self._executables.setdefault(key, [])
+        for executable in known:
+            if executable.holds(*numbers):
+                return executable
+        if sum(map(len, self._executables.values())) >= MOST:
             self._note(f"there are {MOST} graphs of other arguments or numbers already", warn=True)
             return None
         try:
-            runner = self._captured(args, kwargs, backend)
-            if not runner.holds(*numbers):
+            executable = self._captured(args, kwargs, backend)
+            if not executable.holds(*numbers):
                 raise CaptureError("its guards do not hold for its own numbers")
         except Exception as error:
             reason = f"{type(error).__name__}: {error}{_line(error, self._function)}"
@@ -213,10 +213,10 @@ class Compiled(Generic[R]):
             self._refused[key] = reason
             self._note(reason)
             return None
-        known.append(runner)
-        return runner
+        known.append(executable)
+        return executable
 
-    def _captured(self, args: Any, kwargs: Any, backend: Any) -> _Runner:
+    def _captured(self, args: Any, kwargs: Any, backend: Any) -> _Executable:
         began = time.perf_counter()
         for x in pytree.flatten((args, kwargs))[0]:
             if isinstance(x, Array) and x._backend is not backend:
@@ -225,16 +225,16 @@ class Compiled(Generic[R]):
                     f"{backend.name!r}"
                 )
         captured = capture(
-            self._function, (args, kwargs), self._state, own_operations(type(backend))
+            self._function, (args, kwargs), self._state, own_operations(backend.__class__)
         )
-        runner = _Runner(captured, backend, self._state)
+        executable = _Executable(captured, backend, self._state)
         took = time.perf_counter() - began
         inputs = ", ".join(value.type for value in captured.graph.inputs[:3])
         self._log.append(
             f"captured {len(captured.graph.nodes)} operations in {1e3 * took:.0f} ms for {inputs}"
             f"{', ...' if len(captured.graph.inputs) > 3 else ''}"
         )
-        return runner
+        return executable
 
     def _note(self, reason: str, warn: bool = False) -> None:
         line = f"not compiled: {reason}"
@@ -254,7 +254,7 @@ class Compiled(Generic[R]):
         arrays = [x for x in leaves if isinstance(x, Array)]
         backend = arrays[0]._backend if arrays else registry.current_backend()
         self._state.signature()  # looks where the state is now
-        whole = own_operations(type(backend))
+        whole = own_operations(backend.__class__)
         return capture(self._function, (args, kwargs), self._state, whole).graph
 
     def explain(self) -> str:

@@ -153,7 +153,7 @@ class HostNumber(float):
 
     __index__ = __int__
 
-    def __round__(self, digits: Any = None) -> Any:  # type: ignore[override]
+    def __round__(self, digits: Any = None) -> Any:
         return round(self.fixed(), digits)
 
 
