@@ -9,7 +9,8 @@ is left is a line per operation:
         del v2
         return v3,
 
-Results are equal to those of ``Graph.run`` bit for bit. Values that depend on no input are computed once.
+Results are equal to those of ``Graph.run`` bit for bit. Values that depend on no input are computed
+once.
 """
 
 from __future__ import annotations
