@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,3 +93,44 @@ def test_commands_count_images_and_leave_bad_ones_out(
     assert "2 of 5 files cannot be read" in said.err and "none.png: no such file" in said.err
     assert main(["predict", run, *files, "--skip-bad"]) == 0
     assert "left out 2 files" in capsys.readouterr().out
+
+
+@pytest.mark.defect("P15")
+def test_a_picture_in_place_of_a_folder_is_refused_before_the_work(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--data-dir", "pictures", "--skip-bad", "--epochs", "1", "--quiet"]
+    assert main(["train", "--dataset", "folder", *options, "--out", "run"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "run", "pictures/cat/1.png", "--out", "."]) == 2
+    shown = capsys.readouterr()
+    assert not shown.out
+    assert "--out .: it is a folder; name the picture, such as predictions.png" in shown.err
+
+
+@pytest.mark.defect("P15")
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes there")
+def test_names_beyond_ascii_under_any_locale(tmp_path: Path, write_image: ImageWriter) -> None:
+    """A run of one locale is evaluated under another, and printing a name never fails."""
+    for name, colour in (("käse", (250, 0, 0)), ("brot", (0, 0, 250))):
+        for number in range(8):
+            write_image(f"bücher/{name}/ü{number}.png", colour, size=(8, 8))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG"))}
+    ascii = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    def run(arguments: str, settings: Mapping[str, str]) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "fl_vision", *arguments.split()],
+            cwd=tmp_path, env={**environment, **settings}, capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode("utf-8")
+
+    train = "train --dataset folder --data-dir bücher --epochs 1 --quiet --out "
+    accuracy = run(train + "rün", {"PYTHONUTF8": "1"}).splitlines()[-1]
+    assert run("eval rün", ascii).splitlines()[-1] == accuracy
+    shown = run("predict rün bücher/käse/ü0.png", ascii)
+    assert shown.startswith(r"b\xfccher/k\xe4se/\xfc0.png: ")
+    assert run(train + "anders", ascii).splitlines()[-1] == accuracy
+    assert run("eval anders", {"PYTHONUTF8": "1"}).splitlines()[-1] == accuracy

@@ -34,6 +34,7 @@ from fl_data.errors import IterationError as IterationError
 from fl_data.errors import SampleIndexError as SampleIndexError
 from fl_data.errors import SampleTypeError as SampleTypeError
 from fl_data.errors import WorkerError as WorkerError
+from fl_data.files import decoded_file_name as decoded_file_name
 from fl_data.iterate import DataIterator as DataIterator
 from fl_data.iterate import iterate as iterate
 from fl_data.prefetching.prefetch import Prefetch as Prefetch

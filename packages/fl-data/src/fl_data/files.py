@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +18,12 @@ def opened(path: Path) -> BinaryIO:
         return open_regular(path)
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def decoded_file_name(name: str) -> str:
+    """A file name as text in UTF-8, whatever the locale: a class that is named after a folder has
+    the same name everywhere. Bytes that are no UTF-8 become U+FFFD."""
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def require_little_endian(where: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import fl_tensor as ft
-from fl_data import DataError, Dataset, Sample, check_index, check_indices
+from fl_data import DataError, Dataset, Sample, check_index, check_indices, decoded_file_name
 from fl_speech.audio import MAX_VALUES, audio_info, load_audio, load_batch
 from fl_speech.errors import AudioError
 from fl_tensor.annotations import checked
@@ -134,7 +134,7 @@ def _fields(root: str, names: list[str], pattern: str) -> list[dict[str, str]]:
     )
     found = []
     for name in names:
-        match = re.fullmatch(expression, os.path.splitext(name)[0])
+        match = re.fullmatch(expression, os.path.splitext(decoded_file_name(name))[0])
         if match is None:
             raise AudioError(
                 os.path.join(root, name),

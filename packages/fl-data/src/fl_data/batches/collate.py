@@ -40,6 +40,9 @@ def pad_collate(fill: float | Mapping[Any, float] = 0.0, lengths: bool = False) 
     `{0: 0.0, 1: -100}`; fields not named get 0). With `lengths`, every padded field `f` is followed
     by how long each sample was along its first axis: int64 `(n,)`, after all fields of a tuple in
     their order, or under `f"{f}_lengths"` in a dict; 0-d fields have no length.
+
+    For `fl_nn.Trainer` the last field is the target. Of samples (x, y) with lengths of x alone,
+    `Transform(batches, lambda batch: (batch[0], batch[2], batch[1]))` gives (x, lengths, y).
     """
 
     return _PadAndStack(fill, lengths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import sys
 from collections.abc import Callable, Sequence
 
@@ -30,6 +31,9 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 0, or 2 with one line on standard error. Stopped by
     SIGINT, SIGTERM or SIGHUP, it is 130, 143 or 129."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names under an ASCII locale
     try:
         arguments = build_parser().parse_args(argv)
         with contextlib.ExitStack() as stack:

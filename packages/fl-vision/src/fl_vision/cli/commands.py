@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
+from fl_data import decoded_file_name
 from fl_vision.classifier import Classifier, load_classifier
 from fl_vision.datasets import DataOptions, ImageData, load_dataset
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
@@ -40,7 +43,7 @@ def load_data(
     try:
         size = settings["image_size"]
         options = DataOptions(
-            data_dir=None if settings["data_dir"] is None else Path(settings["data_dir"]),
+            data_dir=None if settings["data_dir"] is None else _stored_path(settings["data_dir"]),
             holdout=settings["holdout"],
             image_size=None if size is None else (int(size[0]), int(size[1])),
             grayscale=bool(settings["grayscale"]),
@@ -75,10 +78,13 @@ def evaluate(arguments: argparse.Namespace) -> None:
         settings["grayscale"] = classifier.image_shape[0] == 1
     data = load_data(settings, not arguments.no_download, classes)
     if data.classes != classifier.classes or data.image_shape != classifier.image_shape:
+        pairs = itertools.zip_longest(data.classes, classifier.classes)
+        other = next(((a, b) for a, b in pairs if a != b), None)
         raise UsageError(
             f"[eval] {data.name} has {len(data.classes)} classes of images {data.image_shape}, the "
-            f"checkpoint was trained on {len(classifier.classes)} of {classifier.image_shape}; "
-            "give the data set that it was trained on"
+            f"checkpoint was trained on {len(classifier.classes)} of {classifier.image_shape}"
+            + (f", and a class is {other[0]!r} here, {other[1]!r} there" if other else "")
+            + "; give the data set that it was trained on"
         )
     found = classifier.classify(data.test, arguments.batch_size)
     for line in data_lines(data):
@@ -89,6 +95,11 @@ def evaluate(arguments: argparse.Namespace) -> None:
 
 def predict(arguments: argparse.Namespace) -> None:
     """`fl-vision predict`: one line per image file, best class first."""
+    if arguments.out is not None and arguments.out.is_dir():
+        raise UsageError(
+            f"[predict] --out {arguments.out}: it is a folder; name the picture, such as "
+            f"{arguments.out / 'predictions.png'}"
+        )
     classifier, _ = load_classifier(arguments.checkpoint)
     drawn: list[tuple[ft.Tensor, str, float]] = []
     bad: list[str] = []
@@ -108,7 +119,7 @@ def predict(arguments: argparse.Namespace) -> None:
         for (path, image), row in zip(pixels, probabilities, strict=True):
             ranked = sorted(range(len(row)), key=lambda k: -row[k])[: arguments.top]
             best = ", ".join(f"{classifier.classes[k]} ({row[k]:.4f})" for k in ranked)
-            print(f"{path}: {best}")
+            print(f"{decoded_file_name(str(path))}: {best}")
             if arguments.out is not None:
                 drawn.append((image, classifier.classes[ranked[0]], row[ranked[0]]))
     if arguments.out is not None and drawn:
@@ -135,9 +146,16 @@ def skipped_line(bad: Sequence[str]) -> str:
     return f"left out {len(bad)} files that cannot be read:\n" + "\n".join(bad)
 
 
+def _stored_path(text: str) -> Path:
+    # Written under one locale, read under another.
+    return Path(os.fsdecode(text.encode("utf-8", "surrogateescape")))
+
+
 def _is_another(folder: Path | None, stored: Mapping[str, Any]) -> bool:
     before = stored.get("data_dir")
-    return folder is not None and (before is None or folder.resolve() != Path(before).resolve())
+    return folder is not None and (
+        before is None or folder.resolve() != _stored_path(before).resolve()
+    )
 
 
 def weights_line(weights: str) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import fl_tensor as ft
-from fl_data import Dataset, Subset, check_index
+from fl_data import Dataset, Subset, check_index, decoded_file_name
 from fl_vision.datasets.image_data import DataOptions, ImageData
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
 from fl_vision.images import SUFFIXES, read_image, require_size
@@ -51,8 +51,8 @@ class ImageFolder(Dataset):
             require_size(size)
         self.grayscale = grayscale
         self.upright = upright
-        found = _subfolders(self.root)
-        self.classes = tuple(found if classes is None else classes)
+        found = {decoded_file_name(name): name for name in _subfolders(self.root)}
+        self.classes = tuple(sorted(found) if classes is None else classes)
         unknown = sorted(set(found) - set(self.classes))
         if unknown:
             raise UsageError(
@@ -62,7 +62,7 @@ class ImageFolder(Dataset):
         self.paths: list[Path] = []
         self.labels: list[int] = []
         for label, name in enumerate(self.classes):
-            paths = _images(self.root / name)
+            paths = _images(self.root / found[name]) if name in found else []
             self.paths += paths
             self.labels += [label] * len(paths)
             if classes is None and not paths:
@@ -117,11 +117,11 @@ class ImageFolder(Dataset):
 
     def _refuse_nested(self) -> None:
         inside: dict[str, set[str]] = {name: set() for name in self.classes}
-        for path in self.paths:
-            name, *below = path.relative_to(self.root).parts
+        for path, label in zip(self.paths, self.labels, strict=True):
+            _, *below = path.relative_to(self.root).parts
             if len(below) == 1:
                 return
-            inside[name].add(below[0])
+            inside[self.classes[label]].add(below[0])
         if all(len(names) > 1 for names in inside.values()):
             first = self.classes[0]
             raise UsageError(
