@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -134,3 +135,18 @@ def test_names_beyond_ascii_under_any_locale(tmp_path: Path, write_image: ImageW
     assert shown.startswith(r"b\xfccher/k\xe4se/\xfc0.png: ")
     assert run(train + "anders", ascii).splitlines()[-1] == accuracy
     assert run("eval anders", {"PYTHONUTF8": "1"}).splitlines()[-1] == accuracy
+
+
+@pytest.mark.defect("P13")
+def test_a_training_names_all_bad_files_and_logs_those_left_out(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["train", "--dataset", "folder", "--data-dir", str(pictures), "--epochs", "1"]
+    options += ["--image-size", "8x8", "--quiet", "--out"]
+    assert main([*options, str(tmp_path / "refused")]) == 2
+    shown = capsys.readouterr().err
+    assert "2 files cannot be read (--skip-bad leaves them out)" in shown
+    assert "0bad.png" in shown and "0cut.png" in shown
+    assert main([*options, str(tmp_path / "run"), "--skip-bad"]) == 0
+    start = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[0])
+    assert start["metadata"]["fl_vision"]["skipped_files"] == 2

@@ -22,6 +22,8 @@ DATA_OPTIONS = (
     "skip_bad",
 )
 _BATCH = 64
+#: So many bad files are named.
+_SHOWN = 20
 
 
 def data_settings(
@@ -79,11 +81,11 @@ def evaluate(arguments: argparse.Namespace) -> None:
     data = load_data(settings, not arguments.no_download, classes)
     if data.classes != classifier.classes or data.image_shape != classifier.image_shape:
         pairs = itertools.zip_longest(data.classes, classifier.classes)
-        other = next(((a, b) for a, b in pairs if a != b), None)
+        unlike = next(((a, b) for a, b in pairs if a != b), None)
         raise UsageError(
             f"[eval] {data.name} has {len(data.classes)} classes of images {data.image_shape}, the "
             f"checkpoint was trained on {len(classifier.classes)} of {classifier.image_shape}"
-            + (f", and a class is {other[0]!r} here, {other[1]!r} there" if other else "")
+            + (f", and a class is {unlike[0]!r} here, {unlike[1]!r} there" if unlike else "")
             + "; give the data set that it was trained on"
         )
     found = classifier.classify(data.test, arguments.batch_size)
@@ -127,10 +129,7 @@ def predict(arguments: argparse.Namespace) -> None:
     if bad and arguments.skip_bad:
         print(skipped_line(bad))
     elif bad:
-        raise UsageError(
-            f"[predict] {len(bad)} of {len(arguments.images)} files cannot be read (--skip-bad "
-            "leaves them out):\n" + "\n".join(bad)
-        )
+        raise UsageError(unreadable("predict", bad, f"of {len(arguments.images)} files"))
 
 
 def data_lines(data: ImageData) -> list[str]:
@@ -139,6 +138,13 @@ def data_lines(data: ImageData) -> list[str]:
     if len(data.train):
         count = f"{len(data.train)} training images, {count}"
     return [count, *([skipped_line(data.skipped)] if data.skipped else [])]
+
+
+def unreadable(command: str, bad: Sequence[str], what: str = "files") -> str:
+    """The error of files that cannot be read, with the first of their errors."""
+    more = [f"and {len(bad) - _SHOWN} more"] if len(bad) > _SHOWN else []
+    head = f"[{command}] {len(bad)} {what} cannot be read (--skip-bad leaves them out):"
+    return "\n".join([head, *bad[:_SHOWN], *more])
 
 
 def skipped_line(bad: Sequence[str]) -> str:

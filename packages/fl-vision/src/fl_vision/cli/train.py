@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
+from fl_data import WorkerError
 from fl_dist import Communicator
 from fl_nn import load_checkpoint, run_folder
 from fl_vision.classifier import checkpoint_path, description_of
@@ -18,10 +19,11 @@ from fl_vision.cli.commands import (
     data_lines,
     data_settings,
     load_data,
+    unreadable,
     weights_line,
 )
 from fl_vision.datasets import ImageData
-from fl_vision.errors import UsageError
+from fl_vision.errors import DataFileError, UsageError
 from fl_vision.recipe import Recipe, recipe_for
 from fl_vision.report import draw_run
 from fl_vision.training import Output, Trained, train_classifier
@@ -43,17 +45,24 @@ def train(communicator: Communicator, arguments: argparse.Namespace) -> list[str
         recipe = recipe_for(settings["dataset"], **given)
     data = _loaded_by_one_first(communicator, settings, not arguments.no_download)
     with run_folder(out) if communicator.rank == 0 else nullcontext():
-        trained = train_classifier(
-            data,
-            recipe,
-            out=Output(out, arguments.checkpoint_every, arguments.keep_best, arguments.tensorboard),
-            communicator=communicator,
-            resume=arguments.resume,
-            overwrite=arguments.overwrite,
-            prefetch=arguments.prefetch,
-            progress=not arguments.quiet,
-            notes={"data": settings},
-        )
+        try:
+            trained = train_classifier(
+                data,
+                recipe,
+                out=Output(
+                    out, arguments.checkpoint_every, arguments.keep_best, arguments.tensorboard
+                ),
+                communicator=communicator,
+                resume=arguments.resume,
+                overwrite=arguments.overwrite,
+                prefetch=arguments.prefetch,
+                progress=not arguments.quiet,
+                notes={"data": settings, "skipped_files": len(data.skipped)},
+            )
+        except (DataFileError, WorkerError):
+            if len(bad := data.bad_files()) > 1:
+                raise UsageError(unreadable("train", list(map(str, bad)))) from None
+            raise
         return [] if communicator.rank else _reported(out, data, recipe, trained)
 
 

@@ -162,15 +162,16 @@ def load_folder(options: DataOptions) -> ImageData:
     test: Dataset
     if classes is not None:
         learned = make(tests[0] if tests else root, size=size, classes=classes)
-        train, test = Subset(learned, []), learned
+        train, test, folders = Subset(learned, []), learned, [learned]
     elif (root / "train").is_dir() and tests:
         train = learned = make(root / "train", size=size)
-        test = make(tests[0], size=size or learned.size, classes=learned.classes)
-        learned.skipped += test.skipped
+        test = held = make(tests[0], size=size or learned.size, classes=learned.classes)
+        learned.skipped += held.skipped
+        folders = [learned, held]
     else:
         learned = make(root, size=size)
         names = [learned.classes[label] for label in learned.labels]
-        train, test = options.split(learned, names)
+        (train, test), folders = options.split(learned, names), [learned]
     if len(learned.classes) < 2:
         raise UsageError(
             f"[folder] {root} has the one class {learned.classes[0]!r}; two or more are needed"
@@ -182,7 +183,12 @@ def load_folder(options: DataOptions) -> ImageData:
         classes=learned.classes,
         image_shape=(1 if options.grayscale else 3, *learned.size),
         skipped=tuple(map(str, learned.skipped)),
+        bad_files=partial(_bad_files, folders),
     )
+
+
+def _bad_files(folders: Sequence[ImageFolder]) -> list[DataFileError]:
+    return [error for folder in folders for error in folder.bad_files()]
 
 
 def _subfolders(root: Path) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import fl_tensor as ft
 from fl_data import Dataset, Sample, Subset, random_split
 from fl_tensor.annotations import Checked
-from fl_vision.errors import UsageError
+from fl_vision.errors import DataFileError, UsageError
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class ImageData:
 
     A sample is `(image, label)`: a (C, H, W) uint8 tensor with levels 0 to `peak`, and a 0-d int64
     index into `classes`. All images have `image_shape`. `skipped` says what is wrong with files
-    that were left out.
+    that were left out; `bad_files()` reads all of them, and gives the errors of those that are
+    none.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ImageData:
     image_shape: tuple[int, ...]
     peak: int = 255
     skipped: tuple[str, ...] = ()
+    bad_files: Callable[[], Sequence[DataFileError]] = tuple
 
 
 def image_and_label(sample: Sample) -> tuple[ft.Tensor, ft.Tensor]:
