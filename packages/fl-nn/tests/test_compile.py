@@ -341,6 +341,61 @@ def test_numbers_of_a_step_are_never_frozen():
     assert graphs[0] == graphs[1]
 
 
+def test_the_state_is_found_in_variables_around_the_step():
+    """Models, optimizers, generators, and data."""
+
+    def run(compiled):
+        ft.seed(0)
+        model, draw = mlp(), ft.Generator(3)
+        optimizer, table = nn.Adam(model.parameters(), 0.1), ft.Generator(4).normal((20, 6))
+
+        def step():
+            optimizer.zero_grad()
+            loss = ft.mean(model(ft.take(table, draw.integers(0, 20, 5), 0)) ** 2)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        call = nn.compile(step, strict=True) if compiled else step
+        return [call().item() for _ in range(6)], draw.state()
+
+    assert run(False) == run(True)
+
+
+def test_a_capture_does_not_move_a_schedule():
+    ft.seed(0)
+    model = mlp()
+    optimizer = nn.SGD(model.parameters(), 0.1)
+    schedule = nn.StepLR(optimizer, 1, 0.5)
+
+    def step(x):
+        optimizer.zero_grad()
+        ft.mean(model(x) ** 2).backward()
+        optimizer.step()
+        schedule.step()
+
+    compiled = nn.compile(step, model, optimizer)
+    for i in range(4):
+        compiled(ft.ones((4, 6)))
+        assert optimizer.lr == 0.1 * 0.5 ** (i + 1)
+    assert compiled.compiled_calls == 0 and "it changes schedule" in compiled.explain()
+
+
+def test_a_module_that_counts_its_calls_has_no_graph():
+    class Counting(nn.Linear):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return super().forward(x) * self.calls
+
+    model = Counting(6, 3)
+    compiled = nn.compile(lambda x: model(x), model)
+    for _ in range(4):
+        compiled(ft.ones((2, 6)))
+    assert model.calls == 4 and "attribute calls of Counting" in compiled.explain()
+
+
 def test_only_modules_and_optimizers_have_state():
     with pytest.raises(nn.ModuleError, match="a list"):
         nn.compile(lambda x: x, [1])

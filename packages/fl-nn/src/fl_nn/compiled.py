@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ from fl_nn.optim.optimizer import Optimizer
 from fl_nn.parameter import Parameter
 from fl_nn.tree import state_entries
 from fl_tensor.graph.capture import NumberSlot, TensorSlot, placeholder
+from fl_tensor.graph.closures import places
 from fl_tensor.graph.compiled import Compiled, generator_slots
 from fl_tensor.random import default_generator
 
@@ -23,7 +24,7 @@ R = TypeVar("R")
 
 def compile(
     step: Callable[..., R],
-    *owners: Module | Optimizer,
+    *owners: Module | Optimizer | ft.Generator,
     check_every: int = 0,
     strict: bool = False,
 ) -> Compiled[R]:
@@ -40,58 +41,65 @@ def compile(
         for x, y in batches:
             loss = step(x, y)
 
-    owners       the modules and optimizers whose parameters, buffers, gradients and numbers the
-                 step reads and replaces
+    owners       modules, optimizers and generators whose values the step reads and replaces; those
+                 that it finds in variables around it are known anyway
     check_every  run the step itself at each call of such a number, as ``ft.compile``
     strict       raise CaptureError where the step has no graph, as ``ft.compile``
 
     Models and optimizers have the new values after each call. Learning rates, step counts and
     random streams go on as they do without. Gradients that the step has used for an update are
     gone after it. Results are Tensors. The step may be called, changed by ``model.eval()``, saved
-    and loaded as before. Raises ModuleError for what is neither Module nor Optimizer.
+    and loaded as before. Raises ModuleError for other owners.
     """
     for owner in owners:
-        if not isinstance(owner, (Module, Optimizer)):
+        if not isinstance(owner, (Module, Optimizer, ft.Generator)):
             raise ModuleError(
-                f"[compile] a {type(owner).__name__}: give the modules and optimizers of the step, "
-                f"as nn.compile(step, model, optimizer)"
+                f"[compile] a {type(owner).__name__}: give the modules, optimizers and generators "
+                f"of the step, as nn.compile(step, model, optimizer)"
             )
-    return Compiled(step, StepState(owners), check_every, strict)
+    return Compiled(step, StepState(step, owners), check_every, strict)
 
 
 class _Layout(NamedTuple):
     """Where the state of a step is: lists that are made once, and what says that they are right."""
 
     modules: list[Module]
+    optimizers: list[Optimizer]
     parameters: list[Parameter]
     generators: list[ft.Generator]
     tensors: list[TensorSlot]
     numbers: list[NumberSlot]
-    #: Containers, keys, and what each has there: modules, parameters and generators.
-    links: list[tuple[Any, Any, Any]]
+    #: Ways to modules, parameters, optimizers and generators, and what was there.
+    links: list[tuple[Callable[[], Any], Any]]
     #: Of each optimizer: its states and groups.
-    optimizers: list[tuple[list[Any], list[Any]]]
+    held: list[tuple[list[Any], list[Any]]]
     names: list[Any]
 
-    def is_right(self, owner: StepState) -> bool:
+    def is_right(self) -> bool:
         """Whether everything is still where it was."""
-        for holder, key, held in self.links:
-            if holder.get(key) is not held:
-                return False
+        try:
+            for get, value in self.links:
+                if get() is not value:
+                    return False
+        except (AttributeError, LookupError, NameError, ValueError):
+            return False
         if self.generators[-1] is not default_generator():
             return False
-        for optimizer, (states, groups) in zip(owner.optimizers, self.optimizers, strict=True):
+        for optimizer, (states, groups) in zip(self.optimizers, self.held, strict=True):
             if optimizer.state is not states or optimizer.param_groups is not groups:
                 return False
-        return self.names == _names(owner.optimizers)
+        return self.names == _names(self.optimizers)
 
 
 class StepState:
     """What a training step reads and replaces: a ``fl_tensor.graph.capture.State``."""
 
-    def __init__(self, owners: Collection[Module | Optimizer]) -> None:
-        self.models = [owner for owner in owners if isinstance(owner, Module)]
-        self.optimizers = [owner for owner in owners if isinstance(owner, Optimizer)]
+    owned: tuple[type, ...] = (Module, Optimizer, Parameter, ft.Generator)
+
+    def __init__(
+        self, step: Callable[..., Any], owners: Collection[Module | Optimizer | ft.Generator] = ()
+    ) -> None:
+        self.step, self.owners = step, owners
         self._layout: _Layout | None = None
         self._version = 0
         #: Whether the step forgets the gradients that it finds: those before it do not matter.
@@ -106,7 +114,7 @@ class StepState:
         return self._layout
 
     def signature(self) -> Hashable:
-        if not self.layout.is_right(self):
+        if not self.layout.is_right():
             self._layout = None
             self._version += 1
         layout = self.layout
@@ -115,7 +123,7 @@ class StepState:
             tuple([module.training for module in layout.modules]),
             tuple([(p.requires_grad, p.dtype, id(p.backend)) for p in layout.parameters]),
             self._forgets or any(p.grad is not None for p in layout.parameters),
-            tuple([_settings(optimizer) for optimizer in self.optimizers]),
+            tuple([_settings(optimizer) for optimizer in layout.optimizers]),
         )
 
     def slots(self) -> tuple[list[TensorSlot], list[NumberSlot]]:
@@ -123,54 +131,57 @@ class StepState:
         return layout.tensors, layout.numbers
 
     def _found(self) -> _Layout:
-        modules = list({id(m): m for model in self.models for m in model.modules()}.values())
-        parameters = {id(p): p for model in self.models for p in model.parameters()}
-        parameters |= {id(p): p for optimizer in self.optimizers for p in optimizer.parameters}
-        generators = {id(g): g for model in self.models for _, g in model.named_generators()}
-        default = generators.pop(id(default_generator()), default_generator())
-        tensors = self._of_models()
+        found = places(self.step, self.owned)
+        reached = [place for place in found if isinstance(place.value, self.owned)]
+        every = [*self.owners, *(place.value for place in reached)]
+        models = _each(x for x in every if isinstance(x, Module))
+        modules = _each(m for model in models for m in model.modules())
+        optimizers = _each(x for x in every if isinstance(x, Optimizer))
+        parameters = _each(
+            [
+                *(p for model in models for p in model.parameters()),
+                *(p for optimizer in optimizers for p in optimizer.parameters),
+                *(x for x in every if isinstance(x, Parameter)),
+            ]
+        )
+        default = default_generator()
+        generators = _each(
+            [
+                *(x for x in every if isinstance(x, ft.Generator)),
+                *(g for model in models for _, g in model.named_generators()),
+            ]
+        )
+        generators = [*(g for g in generators if g is not default), default]
+        tensors = _of_modules(models)
         numbers: list[NumberSlot] = []
-        for n, optimizer in enumerate(self.optimizers):
+        for n, optimizer in enumerate(optimizers):
             more, of_numbers = _of_optimizer(f"optimizer{n or ''}", optimizer)
             tensors, numbers = tensors + more, numbers + of_numbers
         known = {slot.put.parameter for slot in tensors if isinstance(slot.put, _Value)}
         tensors += [
             _parameter_slot(f"parameter{i}", parameter)
-            for i, parameter in enumerate(parameters.values())
+            for i, parameter in enumerate(parameters)
             if parameter not in known
         ]
-        every = [*generators.values(), default]
-        for i, generator in enumerate(every):
+        for i, generator in enumerate(generators):
             numbers += generator_slots(f"generator{i}", generator)
-        kept = (Module, Parameter, ft.Generator)
+        inside = [
+            (functools.partial(vars(module).__getitem__, name), value)
+            for module in modules
+            for name, value in vars(module).items()
+            if isinstance(value, (Module, Parameter, ft.Generator))
+        ]
         return _Layout(
             modules,
-            list(parameters.values()),
-            every,
+            optimizers,
+            parameters,
+            generators,
             tensors,
             numbers,
-            [
-                (vars(module), name, value)
-                for module in modules
-                for name, value in vars(module).items()
-                if isinstance(value, kept)
-            ],
-            [(optimizer.state, optimizer.param_groups) for optimizer in self.optimizers],
-            _names(self.optimizers),
+            inside + [(place.get, place.value) for place in reached if place.value in models],
+            [(optimizer.state, optimizer.param_groups) for optimizer in optimizers],
+            _names(optimizers),
         )
-
-    def _of_models(self) -> list[TensorSlot]:
-        found: dict[Hashable, TensorSlot] = {}
-        for model in self.models:
-            for entry in state_entries(model, persistent=False):
-                if isinstance(entry.owner, Parameter):
-                    slot = _parameter_slot(entry.name, entry.owner)
-                else:
-                    get = functools.partial(getattr, entry.owner, entry.attribute)
-                    put = functools.partial(setattr, entry.owner, entry.attribute)
-                    slot = TensorSlot(entry.name, get, put)
-                found.setdefault(entry.key, slot)
-        return list(found.values())
 
     # ---- capture -----------------------------------------------------------------------------
 
@@ -183,9 +194,10 @@ class StepState:
         with ExitStack() as stack:
             for generator in layout.generators:
                 stack.callback(generator.set_state, generator.state())
-            for module in layout.modules:
-                stack.callback(_restore, vars(module), dict(vars(module)))
-            for optimizer in self.optimizers:
+            attributes = [dict(vars(module)) for module in layout.modules]
+            for module, before in zip(layout.modules, attributes, strict=True):
+                stack.callback(_restore, vars(module), before)
+            for optimizer in layout.optimizers:
                 stack.callback(_restore, vars(optimizer), dict(vars(optimizer)))
                 for held in (*optimizer.state, *optimizer.param_groups):
                     stack.callback(_restore, held, dict(held))
@@ -196,6 +208,8 @@ class StepState:
                 substitute(parameter, inner)
                 parameter.grad = inner
             yield
+            for module, before in zip(layout.modules, attributes, strict=True):
+                _refuse_changes(module, before)
         if had:
             self._forgets = True
 
@@ -212,6 +226,25 @@ class StepState:
     def begin(self) -> None:
         for parameter in self.layout.parameters:
             parameter.zero_grad()
+
+
+def _each(found: Iterable[Any]) -> list[Any]:
+    return list({id(x): x for x in found}.values())
+
+
+def _of_modules(models: list[Module]) -> list[TensorSlot]:
+    found: dict[Hashable, TensorSlot] = {}
+    for n, model in enumerate(models):
+        prefix = f"model{n}." if len(models) > 1 else ""
+        for entry in state_entries(model, persistent=False):
+            if isinstance(entry.owner, Parameter):
+                slot = _parameter_slot(prefix + entry.name, entry.owner)
+            else:
+                get = functools.partial(getattr, entry.owner, entry.attribute)
+                put = functools.partial(setattr, entry.owner, entry.attribute)
+                slot = TensorSlot(prefix + entry.name, get, put)
+            found.setdefault(entry.key, slot)
+    return list(found.values())
 
 
 def _of_optimizer(prefix: str, optimizer: Optimizer) -> tuple[list[TensorSlot], list[NumberSlot]]:
@@ -294,6 +327,15 @@ def _names(optimizers: list[Optimizer]) -> list[Any]:
         )
         for optimizer in optimizers
     ]
+
+
+def _refuse_changes(module: Module, before: dict[str, Any]) -> None:
+    for name, value in vars(module).items():
+        if name not in module._buffers and value is not before.get(name):
+            raise ft.CaptureError(
+                f"it changes the attribute {name} of {type(module).__name__}, which is no buffer: "
+                f"register_buffer makes a tensor part of the state"
+            )
 
 
 def _restore(held: dict[str, Any], before: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from fl_memory.errors import OutOfMemoryError
@@ -69,6 +70,10 @@ def run(op: str, lead: ArrayValue, *arguments: Any) -> Any:
     return same_value(made) if made is lead else made
 
 
+#: While a function is captured: what takes the place of an array from outside (``graph.capture``).
+ADOPT: ContextVar[Callable[[ArrayValue], ArrayValue] | None] = ContextVar(
+    "fl_tensor_adopt", default=None
+)
 #: The classes of results seen so far that are values of a backend or of a tape.
 VALUES: set[type] = set()
 
@@ -240,6 +245,9 @@ def apply_operation(name: str, roles: str, run: Callable[..., Any], *operands: A
 
 def _promoted(op: str, roles: str, operands: Sequence[ArrayLike]) -> list[Any]:
     # ``operands_of`` for operands that are not alike.
+    adopt = ADOPT.get()
+    if adopt is not None:
+        operands = [adopt(x) if isinstance(x, ArrayValue) else x for x in operands]
     lead = _leader(op, roles, operands)
     roles = roles.upper()
     made: list[Any] = []

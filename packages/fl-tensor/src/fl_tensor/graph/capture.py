@@ -12,7 +12,7 @@ caller's code. One graph would repeat its value for ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple, Protocol
 
 from fl_tensor import rules
@@ -21,12 +21,14 @@ from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.backends.null import NullAdapter
 from fl_tensor.device import CPU
 from fl_tensor.dispatch import registry
+from fl_tensor.dispatch.frontend import ADOPT
 from fl_tensor.dispatch.stack import Operation
 from fl_tensor.errors import CaptureError
 from fl_tensor.graph import pytree
+from fl_tensor.graph.closures import Effects, Place, places
 from fl_tensor.graph.host_numbers import HostNumber, Recorder, evaluator, expression_of
 from fl_tensor.graph.ir import Graph, Node, Value
-from fl_tensor.wrappers.trace import Traced, trace
+from fl_tensor.wrappers.trace import trace
 
 __all__ = ["Capture", "NumberSlot", "State", "TensorSlot", "capture", "placeholder"]
 
@@ -50,6 +52,9 @@ class NumberSlot(NamedTuple):
 class State(Protocol):
     """What a function reads and replaces beside its arguments."""
 
+    #: Classes of objects whose changes the state knows about.
+    owned: tuple[type, ...]
+
     def signature(self) -> Hashable:
         """Equal where one graph is right for both: everything that decides what the function does,
         but for the values in slots."""
@@ -71,9 +76,10 @@ class State(Protocol):
 class Capture(NamedTuple):
     """A captured function.
 
-    graph     inputs: arrays among the arguments, then the slots of tensors; outputs: arrays of the
-              result, then the values of the ``written`` slots
+    graph     inputs: arrays among the arguments, the slots of tensors, and the ``closure``;
+              outputs: arrays of the result, then the values of the ``written`` slots
     result    the structure of the result
+    closure   the arrays that the function finds in variables around it
     written   the slots whose tensors are replaced
     names     of host numbers: of arguments, then of slots
     updates   of slots of numbers that change: number, and source of the new value
@@ -82,6 +88,7 @@ class Capture(NamedTuple):
 
     graph: Graph
     result: pytree.Structure
+    closure: tuple[Place, ...]
     written: tuple[TensorSlot, ...]
     names: tuple[str, ...]
     updates: tuple[tuple[int, str], ...]
@@ -102,7 +109,33 @@ class Capture(NamedTuple):
 
 
 class _Recording(trace):
-    """Also records numbers beside arrays that are symbols: no backend can keep these."""
+    """Also records numbers beside arrays that are symbols, which no backend can keep, and arrays of
+    other backends, from outside of the function."""
+
+    def __init__(self, whole: frozenset[str]) -> None:
+        super().__init__(whole)
+        self._adopted: dict[int, Tensor] = {}
+
+    def adopt(self, x: Any) -> Any:
+        """What takes the place of ``x`` beside the arguments."""
+        if x._backend is registry.null_backend():
+            return x
+        if getattr(x, "requires_grad", False):
+            raise CaptureError(
+                f"it takes the gradient by a {type(x).__name__} of shape {tuple(x.shape)} that is "
+                f"neither an argument nor part of the state"
+            )
+        inner = self._adopted.get(id(x._adapter))
+        if inner is None:
+            value = self._value(x._adapter)
+            inner = self._adopted[id(x._adapter)] = placeholder(x)
+            self.graph.alias(inner.adapter, value)
+        return inner if isinstance(x, Tensor) else x._lift(inner)
+
+    def outside(self, value: Value) -> Any:
+        """The adapter, from before, of an input."""
+        known = self.graph._known or {}
+        return next(x for x, v in known.values() if v is value and type(x) is not NullAdapter)
 
     def call(self, operation: Operation, /, *arguments: Any, **options: Any) -> Any:
         if operation.name in ("scalar", "constant"):
@@ -181,7 +214,13 @@ def _record(
         return recorder.number(_changed(value, change), names[-1])
 
     recording = _Recording(whole)
-    with state.preserved(), registry.use(registry.null_backend()), recording as graph:
+    with ExitStack() as stack:
+        effects = Effects(function, state.owned)
+        stack.callback(effects.restore)
+        stack.enter_context(state.preserved())
+        stack.enter_context(registry.use(registry.null_backend()))
+        graph = stack.enter_context(recording)
+        stack.callback(ADOPT.reset, ADOPT.set(recording.adopt))
         given = []
         for leaf in leaves:
             if isinstance(leaf, Array):
@@ -201,6 +240,10 @@ def _record(
         positional, named = pytree.unflatten(structure, given)
         result = function(*positional, **named)
         outputs, shape = pytree.flatten(result)
+        if changed := effects.changed():
+            raise CaptureError(
+                f"it changes {', '.join(changed[:4])}, which no graph does: do that around it"
+            )
         returned = [x for x in outputs if isinstance(x, Array)]
         plain = [expression_of(x) for x in outputs if not isinstance(x, Array)]
         graph.output(*returned)
@@ -213,7 +256,9 @@ def _record(
         written += state.made({slot.name for slot in written})
         graph.output(*[slot.get() for slot in written])
         values = [number.get() for number in numbers]
-    _refuse_reads(graph, known)
+        outside = [recording.outside(value) for value in graph.inputs[known:]]
+    if graph.reads:
+        raise CaptureError("it looks at data")
     own = names[len(names) - len(numbers) :]
     updates = [
         (i, source)
@@ -228,6 +273,7 @@ def _record(
     return Capture(
         made,
         shape.with_plain(plain),
+        _found(function, outside),
         tuple(written),
         tuple(names),
         tuple(updates),
@@ -235,14 +281,23 @@ def _record(
     )
 
 
-def _refuse_reads(graph: Traced, known: int) -> None:
-    if graph.reads:
-        raise CaptureError("it looks at data")
-    if len(graph.inputs) > known:
-        found = ", ".join(value.type for value in graph.inputs[known : known + 4])
+def _found(function: Any, outside: list[Any]) -> tuple[Place, ...]:
+    """Where the function has the adapters from. Raises CaptureError for one that it has not from a
+    variable: nobody could tell when it is another one."""
+    if not outside:
+        return ()
+    held = {
+        id(place.value._tensor().adapter): place
+        for place in places(function)
+        if isinstance(place.value, Array)
+    }
+    if missing := [x for x in outside if id(x) not in held]:
+        names = ", ".join(f"{x.dtype}{tuple(x.shape)}" for x in missing[:4])
         raise CaptureError(
-            f"it uses tensors that are neither arguments nor state: {found}. Pass them as arguments"
+            f"it uses arrays that are neither arguments, nor state, nor variables around it: "
+            f"{names}. Pass them as arguments"
         )
+    return tuple([held[id(x)] for x in outside])
 
 
 def _difference(one: Capture, other: Capture) -> str:

@@ -27,6 +27,7 @@ from fl_tensor.dispatch.stack import current
 from fl_tensor.errors import CaptureError
 from fl_tensor.graph import pytree
 from fl_tensor.graph.capture import Capture, NumberSlot, State, TensorSlot, capture
+from fl_tensor.graph.closures import places
 from fl_tensor.graph.host_numbers import evaluator
 from fl_tensor.graph.ir import Graph
 from fl_tensor.graph.source import compiled_source
@@ -47,20 +48,36 @@ SETTINGS: list[Callable[[], Hashable]] = []
 class Stateless(State):
     """The state of a function of its arguments alone: where the random streams are."""
 
+    owned: tuple[type, ...] = (Generator,)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._found: list[Generator] | None = None
+
+    def _generators(self) -> list[Generator]:
+        if self._found is None:
+            reached = (place.value for place in places(self._function, self.owned))
+            self._found = list({id(x): x for x in reached if isinstance(x, Generator)}.values())
+        default = defaults.default_generator()
+        return [*(x for x in self._found if x is not default), default]
+
     def signature(self) -> Hashable:
-        return id(defaults.default_generator())
+        return tuple(map(id, self._generators()))
 
     def slots(self) -> tuple[list[TensorSlot], list[NumberSlot]]:
-        return [], generator_slots("generator", defaults.default_generator())
+        slots: list[NumberSlot] = []
+        for i, generator in enumerate(self._generators()):
+            slots += generator_slots(f"generator{i}", generator)
+        return [], slots
 
     @contextmanager
     def preserved(self) -> Iterator[None]:
-        generator = defaults.default_generator()
-        before = generator.state()
+        before = [(generator, generator.state()) for generator in self._generators()]
         try:
             yield
         finally:
-            generator.set_state(before)
+            for generator, state in before:
+                generator.set_state(state)
 
     def made(self, written: Collection[str]) -> list[TensorSlot]:
         return []
@@ -87,6 +104,9 @@ class _Executable:
     def __init__(self, captured: Capture, backend: Any, state: State) -> None:
         self.capture, self.backend, self.begin = captured, backend, state.begin
         self.tensors, self.numbers = state.slots()
+        self.closure = [
+            (place.get, tuple(place.value.shape), place.value.dtype) for place in captured.closure
+        ]
         self.names = captured.names
         self.holds = captured.is_right()
         updates = [source for _, source in captured.updates]
@@ -97,9 +117,23 @@ class _Executable:
         self.updated = [self.numbers[i] for i, _ in captured.updates]
         self.run = _prepared(captured.graph, backend, self.names)
 
+    def fits(self, numbers: list[Any]) -> bool:
+        """Whether it is right for these numbers, and for the arrays around the function."""
+        if not self.holds(*numbers):
+            return False
+        for get, shape, dtype in self.closure:
+            try:
+                x = get()
+                if x._backend is not self.backend or (tuple(x.shape), x.dtype) != (shape, dtype):
+                    return False
+            except (AttributeError, LookupError, NameError, ValueError):
+                return False
+        return True
+
     def __call__(self, arrays: list[Any], numbers: list[Any]) -> Any:
         inputs = [x._tensor().adapter for x in arrays]
         inputs += [slot.get().adapter for slot in self.tensors]
+        inputs += [get()._tensor().adapter for get, _, _ in self.closure]
         outputs = self.run(*inputs, *numbers)
         self.begin()
         values = self.new_numbers(*numbers)
@@ -196,15 +230,15 @@ class Compiled(Generic[R]):
     ) -> _Executable | None:
         known = self._executables.setdefault(key, [])
         for executable in known:
-            if executable.holds(*numbers):
+            if executable.fits(numbers):
                 return executable
         if sum(map(len, self._executables.values())) >= MOST:
             self._note(f"there are {MOST} graphs of other arguments or numbers already", warn=True)
             return None
         try:
             executable = self._captured(args, kwargs, backend)
-            if not executable.holds(*numbers):
-                raise CaptureError("its guards do not hold for its own numbers")
+            if not executable.fits(numbers):
+                raise CaptureError("its guards do not hold for its own numbers and variables")
         except Exception as error:
             reason = f"{type(error).__name__}: {error}{_line(error, self._function)}"
             if self._strict:
@@ -283,12 +317,13 @@ def compile(
                  and ``explain()`` says why
 
     There is no graph of a function that looks at data (``item()``, ``if x > 0:``, printing values),
-    or that uses tensors which are neither arguments nor made inside. While it is captured, its side
-    effects happen twice. Under ``ft.override`` and wrappers the function itself runs. As
-    ``torch.compile(fullgraph=True)`` and ``jax.jit``. Raises DTypeError for what cannot be called.
+    or that changes other objects, such as a list or a counter: all that is taken back, and the
+    function runs as it is. Arrays in variables around it are read at each call. Under
+    ``ft.override`` and wrappers the function itself runs. As ``torch.compile(fullgraph=True)`` and
+    ``jax.jit``. Raises DTypeError for what cannot be called.
     """
     function_of("compile", function)
-    return Compiled(function, Stateless(), check_every, strict)
+    return Compiled(function, Stateless(function), check_every, strict)
 
 
 def _name(function: Any) -> str:

@@ -64,6 +64,11 @@ class Traced(Graph):
         known.setdefault(id(adapter), (adapter, value))
         return value
 
+    def alias(self, adapter: Any, value: Value) -> None:
+        """Let another adapter stand for a value, too."""
+        assert self._known is not None
+        self._known[id(adapter)] = (adapter, value)
+
     def finish(self, failed: bool) -> None:
         """The block is over: settle the outputs and let all adapters go."""
         if not self.outputs and not failed and self._known is not None:
