@@ -34,19 +34,30 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
     """A step in the environment with one of the training, and the figure."""
     ft.seed(0)
     draw = random.Random(0)
-    online, target = (
-        nn.Sequential(nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 2)) for _ in range(2)
-    )
+    layers = ((nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 2)) for _ in range(2))
+    online, target = (nn.Sequential(*each) for each in layers)
     optimizer = nn.Adam(online.parameters(), lr=1e-3)
     memory: deque[tuple[State, bool, State, bool]] = deque(maxlen=10_000)
-    now = (0.0, 0.0, 0.0, 0.0)
+    now = 0.0, 0.0, 0.0, 0.0
 
     def start() -> State:
         return draw.uniform(-0.05, 0.05), 0.0, draw.uniform(-0.05, 0.05), 0.0
 
+    @ag.no_grad()
     def greedy(state: State) -> bool:
-        with ag.no_grad():
-            return bool(ft.argmax(online(ft.asarray([state]))).item())
+        return bool(ft.argmax(online(ft.asarray([state]))).item())
+
+    @nn.compile
+    def learn(states: ft.Tensor, actions: ft.Tensor, news: ft.Tensor, ends: ft.Tensor) -> Any:
+        best = ft.max(target(news).detach(), axis=1)
+        wanted = 1.0 + 0.99 * best * (1.0 - ends.astype(ft.float32))
+        taken = online(states) * ft.one_hot(actions.astype(ft.int64), 2)
+        loss = nn.HuberLoss()(ft.sum(taken, axis=1), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.clip_grad_norm_(online.parameters(), 10.0)
+        optimizer.step()
+        return loss
 
     def step() -> Any:
         nonlocal now
@@ -54,20 +65,9 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
             target.load_state_dict(online.state_dict())
         explores = draw.random() < max(0.05, 1.0 - len(memory) / 1500)
         right = draw.random() < 0.5 if explores else greedy(now)
-        new, over = moved(now, right)
-        memory.append((now, right, new, over))
-        now = start() if over else new
-        states, actions, news, ends = zip(*draw.choices(memory, k=64))
-        with ag.no_grad():
-            best = ft.max(target(ft.asarray(news)), axis=1)
-        wanted = 1.0 + 0.99 * best * (1.0 - ft.asarray(ends).astype(ft.float32))
-        taken = ft.one_hot(ft.asarray(actions).astype(ft.int64), 2)
-        loss = nn.HuberLoss()(ft.sum(online(ft.asarray(states)) * taken, axis=1), wanted)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.clip_grad_norm_(online.parameters(), 10.0)
-        optimizer.step()
-        return loss
+        memory.append((now, right, *moved(now, right)))
+        now = start() if memory[-1][3] else memory[-1][2]
+        return learn(*map(ft.asarray, zip(*draw.choices(memory, k=64))))
 
     def episode() -> int:
         state = start()

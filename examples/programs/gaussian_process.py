@@ -65,4 +65,4 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
         new = ft.linspace(-1.8, 1.8, 50, dtype=ft.float64)
         return ft.sqrt(ft.mean((model.mean(x, y, new) - truth(new)) ** 2)).item()
 
-    return step, figure
+    return nn.compile(step), figure

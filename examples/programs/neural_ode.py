@@ -53,13 +53,18 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
     optimizer = nn.Adam(model.parameters(), lr=1e-2)
     schedule = nn.CosineAnnealingLR(optimizer, T_max=STEPS)
 
-    def step() -> Any:
+    @nn.compile
+    def update() -> Any:
         first = draw.integers(0, POINTS - LENGTH, 32)
         wanted = ft.take(truth, ft.reshape(ft.arange(1, LENGTH + 1), (-1, 1)) + first, axis=0)
         optimizer.zero_grad()
         loss = ft.mean((path(model, ft.take(truth, first, axis=0), LENGTH) - wanted) ** 2)
         loss.backward()
         optimizer.step()
+        return loss
+
+    def step() -> Any:
+        loss = update()
         schedule.step()
         return loss
 

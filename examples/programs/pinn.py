@@ -36,7 +36,8 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
         by_xx = ag.grad(ft.sum(by_x), x, create_graph=True)
         return by_t - 0.1 * by_xx
 
-    def step() -> Any:
+    @nn.compile
+    def update() -> Any:
         x, t = draw.uniform((64, 1)), draw.uniform((64, 1))
         zero = ft.zeros((64, 1))
         inside = ft.mean(residual(128) ** 2)
@@ -46,6 +47,10 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
         loss = inside + 10.0 * (begin + ends)
         loss.backward()
         optimizer.step()
+        return loss
+
+    def step() -> Any:
+        loss = update()
         schedule.step()
         return loss
 

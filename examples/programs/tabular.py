@@ -48,4 +48,4 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
         model.train()
         return 1.0 - float(accuracy_score(test_y, found.numpy()))
 
-    return step, figure
+    return nn.compile(step), figure

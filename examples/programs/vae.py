@@ -58,4 +58,4 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
         optimizer.step()
         return loss
 
-    return step, lambda: negative_elbo(model, images(ft.Generator(2), 512)).item()
+    return nn.compile(step), lambda: negative_elbo(model, images(ft.Generator(2), 512)).item()

@@ -68,4 +68,4 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
         found = len(set(ft.argmin(distance, axis=1).tolist()))
         return ft.mean(ft.min(distance, axis=1)).item() if found == 8 else math.inf
 
-    return step, figure
+    return nn.compile(step), figure

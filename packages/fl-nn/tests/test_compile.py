@@ -251,6 +251,28 @@ def test_gradients_without_an_update_are_results():
     assert compiled.compiled_calls == 2
 
 
+def test_gradients_of_other_parameters_stay():
+    """Those that the step neither uses nor forgets."""
+    model, other = mlp(), nn.Linear(6, 3)
+    ft.sum(other(ft.ones((2, 6)))).backward()
+    wanted = other.weight.grad.numpy().tobytes()
+    optimizer = nn.SGD(model.parameters(), 0.1)
+
+    def step(x):
+        with ag.no_grad():
+            target = other(x)
+        loss = ft.mean((model(x) - target) ** 2)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    compiled = nn.compile(step, strict=True)
+    for _ in range(5):
+        compiled(ft.ones((4, 6)))
+        assert other.weight.grad.numpy().tobytes() == wanted
+    assert compiled.compiled_calls == 4
+
+
 def test_mixed_precision():
     def body(model, optimizer):
         def step(x, y):

@@ -102,6 +102,8 @@ class StepState:
         self.step, self.owners = step, owners
         self._layout: _Layout | None = None
         self._version = 0
+        #: During a capture: the symbols of gradients that were there, by parameter.
+        self._found_gradients: dict[int, ft.Tensor] = {}
         #: Whether the step forgets the gradients that it finds: those before it do not matter.
         self._forgets = False
 
@@ -202,30 +204,37 @@ class StepState:
                 for held in (*optimizer.state, *optimizer.param_groups):
                     stack.callback(_restore, held, dict(held))
             stack.enter_context(preserved(parameters))
+            self._found_gradients = {}
             for parameter in had:
                 # No input of the graph: a step that uses it is refused.
                 inner = placeholder(parameter)
                 substitute(parameter, inner)
-                parameter.grad = inner
+                parameter.grad = self._found_gradients[id(parameter)] = inner
             yield
             for module, before in zip(layout.modules, attributes, strict=True):
                 _refuse_changes(module, before)
         if had:
             self._forgets = True
 
-    def made(self, written: Collection[str]) -> list[TensorSlot]:
+    def made(self, written: Collection[str]) -> tuple[list[TensorSlot], Callable[[], None]]:
         layout = self.layout
         used = [slot.put for slot in layout.tensors if slot.name in written]
         updated = {put.parameter for put in used if isinstance(put, _Value)}
-        return [
-            TensorSlot(f"gradient{i}", functools.partial(_gradient, p), _Gradient(p))
-            for i, p in enumerate(layout.parameters)
-            if p.grad is not None and p not in updated
-        ]
+        left, cleared = [], []
+        for i, parameter in enumerate(layout.parameters):
+            grad = parameter.grad
+            found = self._found_gradients.get(id(parameter))
+            if grad is None or found is None or grad.tensor.adapter is not found.adapter:
+                cleared.append(parameter)
+                if grad is not None and parameter not in updated:
+                    get = functools.partial(_gradient, parameter)
+                    left.append(TensorSlot(f"gradient{i}", get, _Gradient(parameter)))
 
-    def begin(self) -> None:
-        for parameter in self.layout.parameters:
-            parameter.zero_grad()
+        def clear() -> None:
+            for parameter in cleared:
+                parameter.zero_grad()
+
+        return left, clear
 
 
 def _each(found: Iterable[Any]) -> list[Any]:

@@ -65,12 +65,10 @@ class State(Protocol):
     def preserved(self) -> AbstractContextManager[object]:
         """Everything that a call changes is as before at the end of the block."""
 
-    def made(self, written: Collection[str]) -> list[TensorSlot]:
+    def made(self, written: Collection[str]) -> tuple[list[TensorSlot], Callable[[], None]]:
         """After a call that replaced the tensors of the slots with these names: places of tensors
-        that it left and did not read, as gradients are."""
-
-    def begin(self) -> None:
-        """A graph is about to run in the place of the function."""
+        that it left and did not read, as gradients are; and what has to happen before a graph puts
+        its results in the place of those of the function."""
 
 
 class Capture(NamedTuple):
@@ -81,6 +79,7 @@ class Capture(NamedTuple):
     result    the structure of the result
     closure   the arrays that the function finds in variables around it
     written   the slots whose tensors are replaced
+    clear     to be called before they are
     names     of host numbers: of arguments, then of slots
     updates   of slots of numbers that change: number, and source of the new value
     guards    whether the graph is right for these numbers
@@ -90,6 +89,7 @@ class Capture(NamedTuple):
     result: pytree.Structure
     closure: tuple[Place, ...]
     written: tuple[TensorSlot, ...]
+    clear: Callable[[], None]
     names: tuple[str, ...]
     updates: tuple[tuple[int, str], ...]
     guards: dict[str, Any]
@@ -253,7 +253,8 @@ def _record(
             for slot, start in zip(tensors, starts, strict=True)
             if graph.find(slot.get().adapter) is not start
         ]
-        written += state.made({slot.name for slot in written})
+        more, clear = state.made({slot.name for slot in written})
+        written += more
         graph.output(*[slot.get() for slot in written])
         values = [number.get() for number in numbers]
         outside = [recording.outside(value) for value in graph.inputs[known:]]
@@ -275,6 +276,7 @@ def _record(
         shape.with_plain(plain),
         _found(function, outside),
         tuple(written),
+        clear,
         tuple(names),
         tuple(updates),
         recorder.guards,

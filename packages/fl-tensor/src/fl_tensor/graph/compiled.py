@@ -79,11 +79,8 @@ class Stateless(State):
             for generator, state in before:
                 generator.set_state(state)
 
-    def made(self, written: Collection[str]) -> list[TensorSlot]:
-        return []
-
-    def begin(self) -> None:
-        """There is nothing to prepare."""
+    def made(self, written: Collection[str]) -> tuple[list[TensorSlot], Callable[[], None]]:
+        return [], lambda: None
 
 
 def generator_slots(name: str, generator: Generator) -> list[NumberSlot]:
@@ -102,7 +99,7 @@ class _Executable:
     """A capture, and its graph as a function over one backend."""
 
     def __init__(self, captured: Capture, backend: Any, state: State) -> None:
-        self.capture, self.backend, self.begin = captured, backend, state.begin
+        self.capture, self.backend = captured, backend
         self.tensors, self.numbers = state.slots()
         self.closure = [
             (place.get, tuple(place.value.shape), place.value.dtype) for place in captured.closure
@@ -135,7 +132,7 @@ class _Executable:
         inputs += [slot.get().adapter for slot in self.tensors]
         inputs += [get()._tensor().adapter for get, _, _ in self.closure]
         outputs = self.run(*inputs, *numbers)
-        self.begin()
+        self.capture.clear()
         values = self.new_numbers(*numbers)
         backend, count = self.backend, self.count
         for slot, adapter in zip(self.written, outputs[count:], strict=True):
