@@ -37,7 +37,7 @@ def compile(
             optimizer.step()
             return loss
 
-        step = nn.compile(train_step, model, optimizer)
+        step = nn.compile(train_step)
         for x, y in batches:
             loss = step(x, y)
 
