@@ -13,7 +13,14 @@ from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 from fl_nn.optim.optimizer import Optimizer
 from fl_nn.parameter import Parameter
-from fl_nn.tree import state_entries
+from fl_nn.step_slots import (
+    AssignValue,
+    gradient_slot,
+    module_slots,
+    optimizer_slots,
+    parameter_slot,
+    varying_settings,
+)
 from fl_tensor.graph.capture import NumberSlot, TensorSlot, placeholder
 from fl_tensor.graph.closures import places
 from fl_tensor.graph.compiled import Compiled, generator_slots
@@ -154,14 +161,14 @@ class StepState:
             ]
         )
         generators = [*(g for g in generators if g is not default), default]
-        tensors = _of_modules(models)
+        tensors = module_slots(models)
         numbers: list[NumberSlot] = []
         for n, optimizer in enumerate(optimizers):
-            more, of_numbers = _of_optimizer(f"optimizer{n or ''}", optimizer)
+            more, of_numbers = optimizer_slots(f"optimizer{n or ''}", optimizer)
             tensors, numbers = tensors + more, numbers + of_numbers
-        known = {slot.put.parameter for slot in tensors if isinstance(slot.put, _Value)}
+        known = {slot.put.parameter for slot in tensors if isinstance(slot.put, AssignValue)}
         tensors += [
-            _parameter_slot(f"parameter{i}", parameter)
+            parameter_slot(f"parameter{i}", parameter)
             for i, parameter in enumerate(parameters)
             if parameter not in known
         ]
@@ -219,7 +226,7 @@ class StepState:
     def made(self, written: Collection[str]) -> tuple[list[TensorSlot], Callable[[], None]]:
         layout = self.layout
         used = [slot.put for slot in layout.tensors if slot.name in written]
-        updated = {put.parameter for put in used if isinstance(put, _Value)}
+        updated = {put.parameter for put in used if isinstance(put, AssignValue)}
         left, cleared = [], []
         for i, parameter in enumerate(layout.parameters):
             grad = parameter.grad
@@ -227,8 +234,7 @@ class StepState:
             if grad is None or found is None or grad.tensor.adapter is not found.adapter:
                 cleared.append(parameter)
                 if grad is not None and parameter not in updated:
-                    get = functools.partial(_gradient, parameter)
-                    left.append(TensorSlot(f"gradient{i}", get, _Gradient(parameter)))
+                    left.append(gradient_slot(f"gradient{i}", parameter))
 
         def clear() -> None:
             for parameter in cleared:
@@ -241,87 +247,10 @@ def _each(found: Iterable[Any]) -> list[Any]:
     return list({id(x): x for x in found}.values())
 
 
-def _of_modules(models: list[Module]) -> list[TensorSlot]:
-    found: dict[Hashable, TensorSlot] = {}
-    for n, model in enumerate(models):
-        prefix = f"model{n}." if len(models) > 1 else ""
-        for entry in state_entries(model, persistent=False):
-            if isinstance(entry.owner, Parameter):
-                slot = _parameter_slot(prefix + entry.name, entry.owner)
-            else:
-                get = functools.partial(getattr, entry.owner, entry.attribute)
-                put = functools.partial(setattr, entry.owner, entry.attribute)
-                slot = TensorSlot(prefix + entry.name, get, put)
-            found.setdefault(entry.key, slot)
-    return list(found.values())
-
-
-def _of_optimizer(prefix: str, optimizer: Optimizer) -> tuple[list[TensorSlot], list[NumberSlot]]:
-    tensors: list[TensorSlot] = []
-    numbers: list[NumberSlot] = []
-    for i, state in enumerate(optimizer.state):
-        for name, value in state.items():
-            get, put = _item(state, name)
-            if isinstance(value, ft.Tensor):
-                tensors.append(TensorSlot(f"{prefix}.{i}.{name}", get, put))
-            else:
-                numbers.append(NumberSlot(f"{prefix}.{i}.{name}", get, put))
-    for i, group in enumerate(optimizer.param_groups):
-        for name in _varying(optimizer, group):
-            numbers.append(NumberSlot(f"{prefix}.group{i}.{name}", *_item(group, name)))
-    return tensors, numbers
-
-
-def _item(holder: dict[str, Any], name: str) -> tuple[Any, Any]:
-    return (
-        functools.partial(holder.__getitem__, name),
-        functools.partial(holder.__setitem__, name),
-    )
-
-
-def _parameter_slot(name: str, parameter: Parameter) -> TensorSlot:
-    return TensorSlot(
-        name,
-        functools.partial(getattr, parameter, "tensor"),
-        _Value(parameter),
-    )
-
-
-def _gradient(parameter: Parameter) -> ft.Tensor:
-    grad = parameter.grad
-    assert grad is not None
-    return grad.tensor
-
-
-class _Value:
-    """Gives a parameter another value."""
-
-    def __init__(self, parameter: Parameter) -> None:
-        self.parameter = parameter
-
-    def __call__(self, value: ft.Tensor) -> None:
-        substitute(self.parameter, value)
-
-
-class _Gradient:
-    """Assigns the gradient of a parameter."""
-
-    def __init__(self, parameter: Parameter) -> None:
-        self.parameter = parameter
-
-    def __call__(self, value: ft.Tensor) -> None:
-        self.parameter.grad = value
-
-
-def _varying(optimizer: Optimizer, group: dict[str, Any]) -> list[str]:
-    # Settings of a group that a schedule may change at each step.
-    return [n for n in ("lr", *sorted(optimizer.scheduled - {"lr"})) if type(group.get(n)) is float]
-
-
 def _settings(optimizer: Optimizer) -> Hashable:
     groups = []
     for group in optimizer.param_groups:
-        varying = _varying(optimizer, group)
+        varying = varying_settings(optimizer, group)
         fixed = {k: v for k, v in group.items() if k not in varying and k != "params"}
         groups.append((len(group["params"]), tuple(varying), tuple(fixed.items())))
     return optimizer.skips_next, tuple(groups)
@@ -332,7 +261,7 @@ def _names(optimizers: list[Optimizer]) -> list[Any]:
     return [
         (
             list(map(tuple, optimizer.state)),
-            [_varying(optimizer, g) for g in optimizer.param_groups],
+            [varying_settings(optimizer, g) for g in optimizer.param_groups],
         )
         for optimizer in optimizers
     ]
