@@ -273,6 +273,24 @@ def test_gradients_of_other_parameters_stay():
     assert compiled.compiled_calls == 4
 
 
+def test_recorders_and_the_gradient_mode_are_seen():
+    model = mlp().eval()
+
+    def step(x):
+        return ft.sum(model(x))
+
+    compiled = nn.compile(step, strict=True)
+    x = ft.ones((4, 6))
+    for _ in range(3):
+        compiled(x)
+    with ag.no_grad():
+        compiled(x)
+    with ag.detect_anomaly():
+        compiled(x)
+        compiled(x)
+    assert (compiled.calls, compiled.compiled_calls) == (6, 2)
+
+
 def test_mixed_precision():
     def body(model, optimizer):
         def step(x, y):

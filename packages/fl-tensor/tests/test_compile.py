@@ -259,6 +259,50 @@ def test_a_function_with_effects_has_them_once_a_call():
     assert compiled.compiled_calls == 0 and "it changes counts, seen" in compiled.explain()
 
 
+def test_a_function_that_changes_its_arguments_has_no_graph():
+    def assign(x):
+        x[0] = 7.0
+        return x * 2
+
+    def take_out(options):
+        return options.pop("x") + 1
+
+    compiled = ft.compile(assign)
+    for _ in range(3):
+        x = array(3)
+        compiled(x)
+        assert x[0].item() == 7.0
+    assert compiled.compiled_calls == 0 and "it changes its arguments" in compiled.explain()
+    compiled = ft.compile(take_out)
+    for _ in range(3):
+        options = {"x": array(3)}
+        compiled(options)
+        assert options == {}
+    assert compiled.compiled_calls == 0 and "it changes its arguments" in compiled.explain()
+
+
+def test_a_function_that_assigns_to_an_array_around_it_has_no_graph():
+    weight = array(3)
+
+    def f(x):
+        weight[0] = weight[0] + 1.0
+        return x * weight
+
+    compiled = ft.compile(f)
+    first = weight[0].item()
+    for i in range(4):
+        compiled(array(3))
+        assert weight[0].item() == pytest.approx(first + i + 1)
+    assert compiled.compiled_calls == 0 and "it changes weight" in compiled.explain()
+
+
+def test_large_containers_around_a_function_cost_nothing():
+    table = list(range(1_000_000))
+    compiled = ft.compile(lambda x: x + len(table), strict=True)
+    for _ in range(3):
+        assert close(compiled(array(3)), array(3) + 1_000_000)
+
+
 def test_the_reason_names_the_line():
     def f(x):
         y = x * 2

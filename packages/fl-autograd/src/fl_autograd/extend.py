@@ -17,7 +17,7 @@ from fl_autograd.codegen import expect_value
 from fl_autograd.dispatch import tape_for
 from fl_autograd.errors import GradError
 from fl_autograd.fusion import fuse
-from fl_autograd.mode import Recorder
+from fl_autograd.mode import Recorder, recording
 from fl_autograd.node import Leaf, Node
 from fl_autograd.operation_errors import explain
 from fl_autograd.rules import RULES
@@ -39,6 +39,7 @@ __all__ = [
     "fuse",
     "preserved",
     "prune",
+    "recording",
     "register_rule",
     "replace_rule",
     "substitute",

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import fl_tensor as ft
-from fl_autograd.extend import preserved, substitute
+from fl_autograd.extend import preserved, recording, substitute
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
 from fl_nn.optim.optimizer import Optimizer
@@ -23,7 +23,7 @@ from fl_nn.step_slots import (
 )
 from fl_tensor.graph.capture import NumberSlot, TensorSlot, placeholder
 from fl_tensor.graph.closures import places
-from fl_tensor.graph.compiled import Compiled, generator_slots
+from fl_tensor.graph.compiled import SETTINGS, Compiled, generator_slots
 from fl_tensor.random import default_generator
 
 R = TypeVar("R")
@@ -65,6 +65,15 @@ def compile(
                 f"of the step, as nn.compile(step, model, optimizer)"
             )
     return Compiled(step, StepState(step, owners), check_every, strict)
+
+
+def _recording() -> Hashable:
+    # Recorders see every operation of the step itself: a kind of call that never comes again.
+    mode = recording()
+    return mode if isinstance(mode, bool) else object()
+
+
+SETTINGS.append(_recording)
 
 
 class _Layout(NamedTuple):

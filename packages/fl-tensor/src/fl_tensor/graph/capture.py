@@ -11,6 +11,7 @@ caller's code. One graph would repeat its value for ever.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple, Protocol
@@ -237,10 +238,17 @@ def _record(
             number.put(symbol(number.get()))
         known = len(graph.inputs)
         inputs = list(graph.inputs)
+        values_given = [x._adapter if isinstance(x, Array) else x for x in given]
         positional, named = pytree.unflatten(structure, given)
+        _, structure_given = pytree.flatten((positional, named))
         result = function(*positional, **named)
         outputs, shape = pytree.flatten(result)
-        if changed := effects.changed():
+        now, structure_now = pytree.flatten((positional, named))
+        values_now = [x._adapter if isinstance(x, Array) else x for x in now]
+        changed = effects.changed()
+        if structure_now != structure_given or not all(map(operator.is_, values_now, values_given)):
+            changed.insert(0, "its arguments")
+        if changed:
             raise CaptureError(
                 f"it changes {', '.join(changed[:4])}, which no graph does: do that around it"
             )

@@ -7,6 +7,7 @@ Each is found with a way to look it up again, so that another value of the same 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -18,6 +19,8 @@ __all__ = ["Effects", "Place", "places"]
 
 #: So many objects are looked at, and so many steps from the function.
 MOST, DEPTH = 20_000, 8
+#: Of containers with more elements, so many are looked at, and changes are not noticed.
+LARGE = 10_000
 _CLOSED = (str, bytes, int, float, complex, type(None), type, ModuleType, BuiltinFunctionType)
 
 
@@ -79,10 +82,10 @@ def _parts(holder: Any, home: Any) -> Iterator[_Part]:
         yield "arguments", holder.args, lambda partial: partial.args
         yield "keywords", holder.keywords, lambda partial: partial.keywords
     elif isinstance(holder, (list, tuple)):
-        for i, value in enumerate(holder):
+        for i, value in enumerate(itertools.islice(holder, LARGE)):
             yield str(i), value, functools.partial(_item, i)
     elif isinstance(holder, dict):
-        for key, value in list(holder.items()):
+        for key, value in list(itertools.islice(holder.items(), LARGE)):
             yield str(key), value, functools.partial(_item, key)
     elif hasattr(holder, "__dict__"):
         for name, value in list(vars(holder).items()):
@@ -133,12 +136,12 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 class Effects:
-    """The content of variables around a function, of containers and of objects that it can reach,
-    at this moment. Objects of the ``closed`` classes are left out."""
+    """The content of variables around a function, of containers, arrays and objects that it can
+    reach, at this moment. Objects of the ``closed`` classes are left out."""
 
     def __init__(self, function: Any, closed: tuple[type, ...] = ()) -> None:
         start = Place(getattr(function, "__name__", "function"), function, lambda: function)
-        reached = (p for p in places(function, closed) if not isinstance(p.value, (Array, *closed)))
+        reached = (p for p in places(function, closed) if not isinstance(p.value, closed))
         self._home = _home(function)
         self._before = [
             (place, content)
@@ -162,6 +165,10 @@ class Effects:
 
 
 def _content_of(x: Any, home: Any) -> list[tuple[Any, Any]] | None:
+    if isinstance(x, Array):
+        return [("value", x._adapter)]
+    if isinstance(x, (list, deque, set, dict)) and len(x) > LARGE:
+        return None
     if type(x) in (list, deque):
         return list(enumerate(x))
     if type(x) is set:
@@ -193,7 +200,9 @@ _PLAIN = (int, float, str, bool, bytes)
 
 
 def _refill(x: Any, content: list[tuple[Any, Any]]) -> None:
-    if isinstance(x, FunctionType):
+    if isinstance(x, Array):
+        x._adapter = content[0][1]
+    elif isinstance(x, FunctionType):
         values = dict(content)
         for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
             if name in values:
