@@ -402,6 +402,30 @@ def test_the_state_is_found_in_variables_around_the_step():
     assert run(False) == run(True)
 
 
+def test_a_parameter_of_no_module_learns():
+    def run(compiled):
+        weight = nn.Parameter(ft.ones((3,)))
+        optimizer = nn.SGD([weight], 0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = ft.sum((weight * x - 2.0) ** 2)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        call = nn.compile(step) if compiled else step
+        losses = [call(ft.ones((3,))).item() for _ in range(4)]
+        other = nn.Parameter(ft.zeros((3,)))
+        optimizer.param_groups[0]["params"] = [other]
+        with pytest.raises(nn.TrainingError):  # it has no gradient
+            call(ft.ones((3,)))
+        weight = other
+        return losses + [call(ft.ones((3,))).item() for _ in range(4)]
+
+    assert run(True) == run(False)
+
+
 def test_a_capture_does_not_move_a_schedule():
     ft.seed(0)
     model = mlp()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -87,8 +88,8 @@ class _Layout(NamedTuple):
     numbers: list[NumberSlot]
     #: Ways to modules, parameters, optimizers and generators, and what was there.
     links: list[tuple[Callable[[], Any], Any]]
-    #: Of each optimizer: its states and groups.
-    held: list[tuple[list[Any], list[Any]]]
+    #: Of each optimizer: its states, groups and parameters.
+    held: list[tuple[list[Any], list[Any], list[Parameter]]]
     names: list[Any]
 
     def is_right(self) -> bool:
@@ -101,8 +102,11 @@ class _Layout(NamedTuple):
             return False
         if self.generators[-1] is not default_generator():
             return False
-        for optimizer, (states, groups) in zip(self.optimizers, self.held, strict=True):
+        for optimizer, (states, groups, parameters) in zip(self.optimizers, self.held, strict=True):
             if optimizer.state is not states or optimizer.param_groups is not groups:
+                return False
+            now = optimizer.parameters
+            if len(now) != len(parameters) or not all(map(operator.is_, now, parameters)):
                 return False
         return self.names == _names(self.optimizers)
 
@@ -196,8 +200,8 @@ class StepState:
             generators,
             tensors,
             numbers,
-            inside + [(place.get, place.value) for place in reached if place.value in models],
-            [(optimizer.state, optimizer.param_groups) for optimizer in optimizers],
+            inside + [(place.get, place.value) for place in reached],
+            [(each.state, each.param_groups, each.parameters) for each in optimizers],
             _names(optimizers),
         )
 
