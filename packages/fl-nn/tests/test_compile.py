@@ -131,6 +131,7 @@ def test_every_model_has_the_bits_of_eager_steps(name):
     same(*runs)
 
 
+@pytest.mark.skipif("jit" not in ft.available_backends(), reason="fl-jit is not installed")
 @pytest.mark.parametrize("name", MODELS)
 def test_plans_of_jit_agree_with_eager_steps(name):
     make, size = MODELS[name]
