@@ -1,10 +1,11 @@
-"""``fl_autograd``."""
+"""``fl_autograd``, and compiled functions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import fl_autograd as ag
+import fl_nn as nn
 import fl_tensor as ft
 from cases import Target
 from targets.making import Ready, ints, target, x
@@ -62,6 +63,23 @@ TARGETS: list[Target] = [
         function="callable",
         inputs="iterable",
         order="positive",
+    ),
+    target(
+        "ft.compile",
+        {"function": Ready(square)},
+        function="callable",
+        check_every="count",
+        strict="flag",
+    ),
+    target(
+        "nn.compile",
+        {"step": Ready(square)},
+        step="callable",
+        check_every="count",
+        strict="flag",
+    ),
+    target(
+        "nn.compile of modules", {"0": Ready(square), "1": lambda: nn.Linear(3, 4)}, _1="module"
     ),
     target("ag.checkpoint", {"0": Ready(square), "1": v}, _0="callable"),
     target("ag.autocast", {}, precision="choice", compute="dtype"),

@@ -120,6 +120,7 @@ TARGETS: list[Target] = [
     target("data.Histogram", {"values": [1.0, 2.0]}, values="iterable", buckets="positive"),
     target("data.as_dataset", {"obj": ds}, obj="module"),
     target("data.check_count", {"value": 1, "name": "n", "where": "here"}, value="count"),
+    target("data.decoded_file_name", {"name": "a"}, name="string"),
     target("data.check_index", {"index": 1, "length": 3, "where": "here"}, index="count"),
     target(
         "data.check_indices", {"indices": [1], "length": 3, "where": "here"}, indices="iterable"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fl_data.errors import FileFormatError
+from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular
 
 
@@ -20,6 +21,7 @@ def opened(path: Path) -> BinaryIO:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
+@checked
 def decoded_file_name(name: str) -> str:
     """A file name as text in UTF-8, whatever the locale: a class that is named after a folder has
     the same name everywhere. Bytes that are no UTF-8 become U+FFFD."""

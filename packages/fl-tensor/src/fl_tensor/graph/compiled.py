@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from fl_tensor import dtypes
-from fl_tensor.arguments import function_of
+from fl_tensor.arguments import flag_of, function_of, int_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.stack import current
-from fl_tensor.errors import CaptureError
+from fl_tensor.errors import ArgumentError, CaptureError
 from fl_tensor.graph import pytree
 from fl_tensor.graph.capture import Capture, NumberSlot, State, TensorSlot, capture
 from fl_tensor.graph.closures import places
@@ -166,9 +166,12 @@ class Compiled(Generic[R]):
     def __init__(
         self, function: Callable[..., R], state: State, check_every: int = 0, strict: bool = False
     ) -> None:
+        self._function, self._state = function_of("compile", function), state
+        self._check_every = int_of("compile", check_every, "check_every")
+        self._strict = flag_of("compile", strict, "strict")
+        if check_every < 0:
+            raise ArgumentError(f"[compile] check_every {check_every}: expected 0 or more")
         functools.update_wrapper(self, function)
-        self._function, self._state = function, state
-        self._check_every, self._strict = check_every, strict
         self._kinds: set[Hashable] = set()
         self._executables: dict[Hashable, list[_Executable]] = {}
         self._refused: dict[Hashable, str] = {}
@@ -319,7 +322,6 @@ def compile(
     ``ft.override`` and wrappers the function itself runs. As ``torch.compile(fullgraph=True)`` and
     ``jax.jit``. Raises DTypeError for what cannot be called.
     """
-    function_of("compile", function)
     return Compiled(function, Stateless(function), check_every, strict)
 
 
