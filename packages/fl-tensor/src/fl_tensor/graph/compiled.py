@@ -104,15 +104,13 @@ class _Executable:
         self.closure = [
             (place.get, tuple(place.value.shape), place.value.dtype) for place in captured.closure
         ]
-        self.names = captured.names
         self.holds = captured.is_right()
         updates = [source for _, source in captured.updates]
         results = [expression.source for expression in captured.result.expressions]
-        self.new_numbers = evaluator([*updates, *results], self.names)
+        self.new_numbers = evaluator([*updates, *results], captured.names)
         self.count = len(captured.graph.outputs) - len(captured.written)
-        self.written = captured.written
         self.updated = [self.numbers[i] for i, _ in captured.updates]
-        self.run = _prepared(captured.graph, backend, self.names)
+        self.run = _prepared(captured.graph, backend, captured.names)
 
     def fits(self, numbers: list[Any]) -> bool:
         """Whether it is right for these numbers, and for the arrays around the function."""
@@ -135,7 +133,7 @@ class _Executable:
         self.capture.clear()
         values = self.new_numbers(*numbers)
         backend, count = self.backend, self.count
-        for slot, adapter in zip(self.written, outputs[count:], strict=True):
+        for slot, adapter in zip(self.capture.written, outputs[count:], strict=True):
             slot.put(Tensor(adapter, backend))
         for number, value in zip(self.updated, values, strict=False):
             number.put(value)
@@ -258,9 +256,8 @@ class Compiled(Generic[R]):
                     f"an argument is on backend {x._backend.name!r}, another one on "
                     f"{backend.name!r}"
                 )
-        captured = capture(
-            self._function, (args, kwargs), self._state, own_operations(backend.__class__)
-        )
+        whole = own_operations(backend.__class__)
+        captured = capture(self._function, (args, kwargs), self._state, whole)
         executable = _Executable(captured, backend, self._state)
         took = time.perf_counter() - began
         inputs = ", ".join(value.type for value in captured.graph.inputs[:3])
