@@ -90,7 +90,8 @@ def benchmark_models(session: nox.Session) -> None:
     """The models of the benchmarks: their sizes, that they learn; every benchmark in miniature, and
     some steps of every program of examples/programs."""
     folder = "benchmarks/tests"
-    pytest_in_workshop(session, folder, "tests/programs", f"--ignore={folder}/oracles")
+    paths = [folder, "tests/programs", f"--ignore={folder}/oracles"]
+    pytest_in_workshop(session, *paths, workers=2)
 
 
 @nox.session(**shared)
