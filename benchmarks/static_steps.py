@@ -4,7 +4,8 @@ Claim: a compiled step on `jit` takes at most 0.5 (tiny), 0.8 (mlp), 0.7 (cnn), 
 (transformer) of the time of PyTorch eager. On `numpy` it takes at most 0.4 (tiny) and 0.95 of the
 time of an eager step there, with the same bits.
 
-Forward, backward, and SGD with momentum. Each library runs in a process of its own, and they take
+Forward, backward, and SGD with momentum. `torch.compile` compiles the loss with its gradients, and
+its optimizer is PyTorch's own. Each library runs in a process of its own, and they take
 turns. Times are medians over rounds.
 
     python benchmarks/static_steps.py [--rounds N] [--only mlp lstm] [--threads N] [--json FILE]

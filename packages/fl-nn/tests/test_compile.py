@@ -138,7 +138,7 @@ def test_plans_of_jit_agree_with_eager_steps(name):
     with ft.use("jit"):
         eager, compiled = (train(make, OPTIMIZERS["Adam"], c, 5, size) for c in (False, True))
     assert compiled[3].compiled_calls == 4, compiled[3].explain()
-    assert compiled[0] == pytest.approx(eager[0], rel=2e-6)
+    assert compiled[0] == pytest.approx(eager[0], rel=5e-7)
 
 
 def test_schedules_count_on():
@@ -179,7 +179,7 @@ def test_frozen_parameters_stay():
     same(*[train(mlp, OPTIMIZERS["Adam"], c, 7, change=change) for c in (False, True)])
 
 
-def test_another_parameter_in_its_place_is_seen():
+def test_changed_values_and_settings_between_calls():
     def change(i, model, optimizer):
         if i == 3:
             model[4].bias.tensor = ft.ones((3,))
@@ -189,7 +189,7 @@ def test_another_parameter_in_its_place_is_seen():
     same(*[train(mlp, OPTIMIZERS["Adam"], c, 7, change=change) for c in (False, True)])
 
 
-def test_loaded_states_are_seen():
+def test_load_state_dict_between_calls():
     kept = {}
 
     def change(i, model, optimizer):
@@ -274,7 +274,7 @@ def test_gradients_of_other_parameters_stay():
     assert compiled.compiled_calls == 4
 
 
-def test_recorders_and_the_gradient_mode_are_seen():
+def test_no_grad_recaptures_and_anomaly_detection_runs_eagerly():
     model = mlp().eval()
 
     def step(x):

@@ -33,7 +33,7 @@ def close(x, y):
 # ---- what runs, and when -------------------------------------------------------------------------
 
 
-def test_the_second_call_of_a_kind_captures_and_later_ones_run_the_graph():
+def test_first_call_is_eager_and_later_calls_run_the_graph():
     compiled = ft.compile(lambda x: ft.exp(x) + 1)
     for seed in range(5):
         x = array(3, seed=seed)
@@ -176,7 +176,7 @@ def test_random_numbers_go_on_as_without(backend):
     assert all(close(a, b) for (a, _), (b, _) in zip(got, wanted, strict=True))
 
 
-def test_a_new_seed_is_seen():
+def test_reseeding_between_calls():
     compiled = ft.compile(lambda: ft.rand((3,)))
     for seed in (1, 1, 2, 3, 2):
         ft.seed(seed)
@@ -333,7 +333,7 @@ def test_values_are_checked_by_the_first_call_and_by_every_nth():
     assert compiled.calls == 4
 
 
-def test_more_kinds_than_graphs_are_kept_run_as_they_are():
+def test_cache_limit_falls_back_to_eager_with_a_warning():
     compiled = ft.compile(lambda x: x + 1)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

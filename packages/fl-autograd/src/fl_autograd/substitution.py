@@ -14,7 +14,9 @@ __all__ = ["preserved", "substitute"]
 
 def substitute(leaf: Variable, value: Tensor) -> None:
     """Give a leaf a value of its shape and dtype that may be on another backend. There it has no
-    gradient yet; its hooks stay. Only inside ``preserved``, unless the backend is the same."""
+    gradient yet; its hooks stay. Only inside ``preserved``, unless the backend is the same. Nothing
+    is checked: a value of another shape or dtype belongs to ``Variable.tensor``, which refuses it.
+    """
     if value._backend is not leaf._backend:
         node = leaf._node
         if node is not None:
