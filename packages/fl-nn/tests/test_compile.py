@@ -252,6 +252,24 @@ def test_gradients_without_an_update_are_results():
     assert compiled.compiled_calls == 2
 
 
+def test_gradients_that_an_update_used_are_gone():
+    """Those of an earlier eager call would be stale."""
+    model = mlp()
+    optimizer = nn.SGD(model.parameters(), 0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        ft.mean(model(x) ** 2).backward()
+        optimizer.step()
+
+    compiled = nn.compile(step, strict=True)
+    compiled(ft.ones((4, 6)))
+    assert all(p.grad is not None for p in model.parameters())
+    compiled(ft.ones((4, 6)))
+    assert compiled.compiled_calls == 1
+    assert all(p.grad is None for p in model.parameters())
+
+
 def test_gradients_of_other_parameters_stay():
     """Those that the step neither uses nor forgets."""
     model, other = mlp(), nn.Linear(6, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 
 import pytest
@@ -71,6 +72,14 @@ def test_a_float_that_becomes_a_plain_number_is_a_guard(use):
     compiled = ft.compile(lambda x, p: x + use(p))
     for p in (1.0, 2.0, 1.0, 2.0, 3.0):
         assert close(compiled(array(3), p), array(3) + use(p))
+
+
+def test_a_float_that_loses_its_expression_is_never_frozen():
+    """C code reads the value of a float without asking it."""
+    compiled = ft.compile(lambda x, p: x * math.sqrt(p))
+    for p in (1.0, 4.0, 9.0, 16.0):
+        assert close(compiled(array(3), p), array(3) * math.sqrt(p))
+    assert compiled.compiled_calls == 0 and "not do the same twice" in compiled.explain()
 
 
 def test_trees_go_in_and_come_out():
