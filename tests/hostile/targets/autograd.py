@@ -64,19 +64,9 @@ TARGETS: list[Target] = [
         inputs="iterable",
         order="positive",
     ),
-    target(
-        "ft.compile",
-        {"function": Ready(square)},
-        function="callable",
-        check_every="count",
-        strict="flag",
-    ),
-    target(
-        "nn.compile",
-        {"step": Ready(square)},
-        step="callable",
-        check_every="count",
-        strict="flag",
+    *(
+        target(name, {"0": Ready(square)}, _0="callable", check_every="count", strict="flag")
+        for name in ("ft.compile", "nn.compile")
     ),
     target(
         "nn.compile of modules", {"0": Ready(square), "1": lambda: nn.Linear(3, 4)}, _1="module"
