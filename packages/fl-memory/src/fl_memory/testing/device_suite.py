@@ -97,7 +97,9 @@ class DeviceMemorySuite(Suite, official=True):
             self.write(device, address, data)
             held.append((address, data))
         for address, data in held:
-            assert self.read(device, address, len(data)) == data
+            _assert_same_bytes(
+                self.read(device, address, len(data)), data, "bytes of a live allocation"
+            )
         for address, data in held:
             device.release(address, len(data))
 
@@ -136,9 +138,9 @@ class DeviceMemorySuite(Suite, official=True):
         address, data = filled
         for start, stop in ((0, len(data)), (1, 100), (4000, 9001), (12_288, 20_480), (5, 5)):
             assert device.advise(address + start, stop - start, advice) in (True, False)
-            assert self.read(device, address, len(data)) == data, f"{advice!r} lost bytes"
+            _assert_same_bytes(self.read(device, address, len(data)), data, f"advice {advice!r}")
         self.write(device, address, data[::-1])
-        assert self.read(device, address, len(data)) == data[::-1]
+        _assert_same_bytes(self.read(device, address, len(data)), data[::-1], "bytes after a write")
 
     def test_freed_bytes_are_lost_alone(
         self, device: DeviceMemory, filled: tuple[int, bytes]
@@ -146,11 +148,13 @@ class DeviceMemorySuite(Suite, official=True):
         address, data = filled
         for start, stop in ((1, 100), (4000, 9001), (300_000, 300_000 + MIB)):
             assert device.advise(address + start, stop - start, "free") in (True, False)
-            assert self.read(device, address, start) == data[:start], "bytes before the range"
+            before = self.read(device, address, start)
+            _assert_same_bytes(before, data[:start], "bytes before the range")
             rest = self.read(device, address + stop, len(data) - stop)
-            assert rest == data[stop:], "bytes behind the range"
+            _assert_same_bytes(rest, data[stop:], "bytes behind the range")
             self.write(device, address + start, data[start:stop])
-            assert self.read(device, address, len(data)) == data, "the memory is still allocated"
+            whole = self.read(device, address, len(data))
+            _assert_same_bytes(whole, data, "the memory is still allocated")
 
     def test_unknown_advice(self, device: DeviceMemory, filled: tuple[int, bytes]) -> None:
         address, data = filled
@@ -172,7 +176,7 @@ class DeviceMemorySuite(Suite, official=True):
         address, data = pinned.allocate(100_000, 512), _pattern(100_000)
         assert address % 512 == 0
         ctypes.memmove(address, data, len(data))
-        assert ctypes.string_at(address, len(data)) == data
+        _assert_same_bytes(ctypes.string_at(address, len(data)), data, "pinned memory")
         pinned.release(address, len(data))
         assert pinned.is_complete(pinned.record_event(None), wait=True) is True
 
@@ -183,7 +187,9 @@ class DeviceMemorySuite(Suite, official=True):
                 address = device.allocate(nbytes, 64)
                 data = _pattern(nbytes, seed)
                 self.write(device, address, data)
-                assert self.read(device, address, nbytes) == data, "two threads share memory"
+                _assert_same_bytes(
+                    self.read(device, address, nbytes), data, "two threads share memory"
+                )
                 device.release(address, nbytes)
 
         in_threads(work, 4)
@@ -194,7 +200,8 @@ class DeviceMemorySuite(Suite, official=True):
         for i, block in enumerate(blocks):
             self.write(device, block.address, _pattern(block.nbytes, i))
         for i, block in enumerate(blocks):
-            assert self.read(device, block.address, block.nbytes) == _pattern(block.nbytes, i)
+            held = self.read(device, block.address, block.nbytes)
+            _assert_same_bytes(held, _pattern(block.nbytes, i), "block of a manager")
         blocks.clear()
         del block
         manager.release_cached()
@@ -204,3 +211,13 @@ class DeviceMemorySuite(Suite, official=True):
 def _pattern(nbytes: int, seed: int = 0) -> bytes:
     word = ((seed + 1) * 0x9E3779B97F4A7C15 % (1 << 64)).to_bytes(8, "little")
     return (word * (nbytes // 8 + 1))[:nbytes]
+
+
+def _assert_same_bytes(found: bytes, expected: bytes, what: str) -> None:
+    """Name the first difference. ``assert found == expected`` would make pytest print a diff of
+    megabytes where ``CI`` is set, which takes hours."""
+    if found == expected:
+        return
+    assert len(found) == len(expected), f"{what}: {len(found)} bytes, expected {len(expected)}"
+    at = next(i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b)
+    raise AssertionError(f"{what}: byte {at} is {found[at]}, expected {expected[at]}")
