@@ -1,7 +1,8 @@
 """The plan of a whole graph: what ``ft.compile`` runs on this backend.
 
 A plan is made for the strides of its inputs, so there is one for each layout of the state. Numbers
-that change from call to call are leaves, and so are positions of random streams.
+that change from call to call are leaves, and so are positions of random streams. The second run of
+a plan gives it fixed memory (``static_program``).
 
 A generated gather reads where its indices say. Indices that are inputs are checked at each call, as
 they are without ``ft.compile``. Those that the graph computes are brought into range.
@@ -14,7 +15,9 @@ from typing import Any
 
 from fl_jit.eager.views import strides_of
 from fl_jit.extensions import registry
+from fl_jit.planning import static_program
 from fl_jit.planning.plan import Plan
+from fl_jit.planning.static_program import StaticProgram
 from fl_jit.planning.translate import Translation
 from fl_jit.steps import lower
 from fl_jit.traces.lazy import Stream
@@ -35,8 +38,9 @@ _ELEMENTS_STAY = VIEWS | {"cast"}
 def prepare(
     eager: Any, graph: Graph, names: Sequence[str]
 ) -> Callable[..., tuple[Any, ...]] | None:
-    """A function of adapters, one for each input, and of the numbers ``names``. None where the
-    graph has operations that no plan has."""
+    """A function of the inputs, as a list of adapters, and of the numbers ``names``. Inputs that
+    only the list refers to may be overwritten. None where the graph has operations that no plan
+    has."""
     translation = _StaticTranslation(eager, graph)
     return None if translation.is_foreign else _StaticExecutable(eager, translation, names)
 
@@ -48,6 +52,8 @@ class _Result:
 
 
 class _StaticExecutable:
+    donates = True
+
     def __init__(self, eager: Any, translation: _StaticTranslation, names: Sequence[str]) -> None:
         self.eager, self.translation = eager, translation
         sources = [source for leaf in translation.numbers for source in leaf.sources]
@@ -55,23 +61,41 @@ class _StaticExecutable:
         self.arrays = translation.arrays
         self.checks = translation.checks
         self.dtypes = [value.dtype for value in translation.graph.outputs]
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Any, _Runs] = {}
 
-    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        count = self.arrays
-        leaves = list(inputs[:count])
+    def __call__(self, inputs: list[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
         for number, size, node in self.checks:
-            _check(leaves[number].array, size, node)
-        values = iter(self.numbers(*inputs[count:]))
-        del inputs
-        leaves += [leaf.made(self.eager, values) for leaf in self.translation.numbers]
-        key = tuple([strides_of(leaf.array) for leaf in leaves[:count]]), registry.current().version
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = Plan(self.translation, leaves, self.eager, lower.fusible)
+            _check(inputs[number].array, size, node)
+        key = tuple([strides_of(leaf.array) for leaf in inputs]), registry.current().version
+        values = iter(self.numbers(*numbers))
+        inputs += [leaf.made(self.eager, values) for leaf in self.translation.numbers]
+        runs = self._plans.get(key)
+        if runs is None:
+            plan = Plan(self.translation, inputs, self.eager, lower.fusible, small_kernels=True)
+            runs = self._plans[key] = _Runs(plan)
         results: list[Any] = [_Result() for _ in self.dtypes]
-        plan.run(leaves, results)
+        runs(inputs, results)
         return tuple([adapt(r.array, d) for r, d in zip(results, self.dtypes, strict=True)])
+
+
+class _Runs:
+    """A plan, and its program on fixed memory from the second run on."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.program: StaticProgram | None = None
+        self._count = 0
+
+    def __call__(self, leaves: list[Any], results: list[Any]) -> None:
+        self._count += 1
+        program = self.program
+        if program is not None and program.is_current and program.run(leaves, results):
+            return
+        if self._count > 1 and (program is None or not program.is_current):
+            self.program = program = static_program.made(self.plan, leaves)
+            if program is not None and program.run(leaves, results):
+                return
+        self.plan.run(leaves, results)
 
 
 def _check(indices: Any, size: int, node: str) -> None:

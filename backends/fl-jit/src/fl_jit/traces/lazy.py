@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fl_jit.traces import interrupts, loop_detection, loop_execution
+from fl_jit.traces import loop_detection, loop_execution
 from fl_jit.traces.failure_isolation import Failed, IsolatedValue, subtrace_of
 from fl_jit.traces.invalidated import InvalidatedValue, detach
 from fl_jit.traces.prepacked import PrepackedArray, storage_of
@@ -29,7 +29,7 @@ from fl_memory.causes import CURRENT, Cause, observed
 from fl_memory.tags import RESULT, tagged
 from fl_tensor import reproducible
 from fl_tensor.dtypes import DType
-from fl_tensor.extend import count_if_alone, getrefcount, is_reproducible
+from fl_tensor.extend import count_if_alone, getrefcount, interrupts, is_reproducible
 from fl_tensor.extend.numpy import Number, NumpyAdapter
 
 if TYPE_CHECKING:

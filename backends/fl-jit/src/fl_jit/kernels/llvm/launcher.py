@@ -130,6 +130,14 @@ class Launcher:
             if memory is not None:
                 memory.free()
 
+    def bound(self) -> BoundCall:
+        """A call with arguments of its own, for the present number of threads."""
+        limit = threads.limit()
+        template = self._last
+        if template is None or template.limit != limit:
+            template = self._last = self._template(limit)
+        return BoundCall(self, template)
+
     def _template(self, limit: int) -> _Template:
         pool = threads.pool() if limit > 1 else None
         workers = threads.workers(self._work, self._most_workers, limit) if pool else 1
@@ -166,6 +174,80 @@ class _Template(NamedTuple):
     epilogue: int
     workspace: int  # bytes, without and with scratch memory of the epilogue
     nbytes: int
+
+
+class BoundCall:
+    """A call that keeps its arguments. Its queues are filled again before each run."""
+
+    def __init__(self, launcher: Launcher, template: _Template) -> None:
+        self._launcher, self._template = launcher, template
+        self._block = template.kind.from_buffer_copy(template.initial)
+        self._job = job = ctypes.addressof(self._block)
+        self.nbytes, self.work = template.nbytes, launcher._work
+        self._queues = template.queues, template.epilogue - template.queues
+        start, count = self._queues
+        initial = ctypes.addressof(template.initial)
+        self._refill = (ctypes.c_int64 * 3)(job + start, initial + start, count // FIELD)
+        self.entries: list[tuple[int, int]] = []
+        if template.pool is None:
+            self.entries.append((_serial_code().address("serial"), job))
+            if count:
+                refill = _refill_code().address("refill"), ctypes.addressof(self._refill)
+                self.entries.insert(0, refill)
+
+    def run(self) -> None:
+        """Run on several threads."""
+        start, count = self._queues
+        template = self._template
+        ctypes.memmove(self._job + start, ctypes.addressof(template.initial) + start, count)
+        assert template.pool is not None
+        template.pool.run(self._job, template.workers)
+
+    def write(
+        self, operands: Sequence[int], epilogue_operands: Sequence[int], workspace: int
+    ) -> None:
+        """Write the addresses of operands, of those of the epilogue, and of ``nbytes`` bytes."""
+        template, job, block = self._template, self._job, self._block
+        epilogue = self._launcher._epilogue
+        at = workspace, job + template.epilogue, job + template.queues
+        self._launcher._pack(block, _ARGUMENTS, *operands, *at)
+        if epilogue:
+            scratch = workspace + template.workspace
+            epilogue.write(block, template.epilogue, epilogue_operands, scratch)
+
+
+@compile.once
+def _refill_code() -> compile.Code:
+    return compile.load("refill queues", _refill_assembly, target.host(), compile.Effort.LEAST)
+
+
+def _refill_assembly() -> str:
+    # refill(ptr words): words are the address of the queues, that of their initial fields, and the
+    # number of fields.
+    module = ir.Module("refill")
+    module.triple = target.triple()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "refill")
+    b = Builder(function.append_basic_block("entry"))
+    (words,) = function.args
+    to, source, count = (
+        b.load(b.gep(words, [i64(k)], source_etype=i64), typ=i64) for k in range(3)
+    )
+    to, source = b.inttoptr(to, pointer), b.inttoptr(source, pointer)
+    entry = b.block
+    head, body, done = (function.append_basic_block(n) for n in ("head", "body", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    index = b.phi(i64)
+    index.add_incoming(i64(0), entry)
+    b.cbranch(b.icmp_signed("<", index, count), body, done)
+    b.position_at_end(body)
+    field = b.load(b.gep(source, [index], source_etype=i64), typ=i64)
+    b.store(field, b.gep(to, [index], source_etype=i64))
+    index.add_incoming(b.add(index, i64(1)), body)
+    b.branch(head)
+    b.position_at_end(done)
+    b.ret_void()
+    return str(module)
 
 
 @compile.once
