@@ -21,12 +21,14 @@ from fl_jit.planning.static_program import StaticProgram
 from fl_jit.planning.translate import Translation
 from fl_jit.steps import lower
 from fl_jit.traces.lazy import Stream
+from fl_jit.traces.tracing import Type, graph_of
 from fl_tensor import CPU, dtypes
 from fl_tensor.errors import IndexingError
 from fl_tensor.extend import operation_attributes
 from fl_tensor.extend.numpy import adapt
 from fl_tensor.graph import Constant, Graph, Node, Value
 from fl_tensor.graph.host_numbers import HostExpression, evaluator
+from fl_tensor.graph.inline import inline
 from fl_tensor.graph.strides import VIEWS
 
 __all__ = ["prepare"]
@@ -41,8 +43,25 @@ def prepare(
     """A function of the inputs, as a list of adapters, and of the numbers ``names``. Inputs that
     only the list refers to may be overwritten. None where the graph has operations that no plan
     has."""
-    translation = _StaticTranslation(eager, graph)
+    translation = _StaticTranslation(eager, inline(graph, _unrolled))
     return None if translation.is_foreign else _StaticExecutable(eager, translation, names)
+
+
+#: Steps up to which a recurrence becomes operations of the graph, as its gradient is anyway. They
+#: run without Python between them. Making a plan takes about a millisecond an operation.
+_MOST_STEPS = 128
+
+
+def _unrolled(node: Node) -> Graph | None:
+    if node.op != "recurrent" or node.operands[0].shape[0] > _MOST_STEPS:
+        return None
+    given = dict(node.parameters)
+
+    def compute(ops: Any, operands: Sequence[Any]) -> list[Any]:
+        x, state, weight, *bias = operands
+        return [ops.recurrent(x, state, weight, bias[0] if bias else None, **given)]
+
+    return graph_of(compute, [Type(v.shape, v.dtype) for v in node.operands])
 
 
 class _Result:
@@ -62,20 +81,29 @@ class _StaticExecutable:
         self.checks = translation.checks
         self.dtypes = [value.dtype for value in translation.graph.outputs]
         self._plans: dict[Any, _Runs] = {}
+        self._last: StaticProgram | None = None
 
     def __call__(self, inputs: list[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
         for number, size, node in self.checks:
             _check(inputs[number].array, size, node)
-        key = tuple([strides_of(leaf.array) for leaf in inputs]), registry.current().version
         values = iter(self.numbers(*numbers))
         inputs += [leaf.made(self.eager, values) for leaf in self.translation.numbers]
+        results: list[Any] = [_Result() for _ in self.dtypes]
+        program = self._last
+        if program is None or not program.run(inputs, results):
+            runs = self._runs(inputs)
+            runs(inputs, results)
+            self._last = runs.program
+        return tuple([adapt(r.array, d) for r, d in zip(results, self.dtypes, strict=True)])
+
+    def _runs(self, leaves: list[Any]) -> _Runs:
+        strides = [strides_of(leaf.array) for leaf in leaves[: self.arrays]]
+        key = tuple(strides), registry.current().version
         runs = self._plans.get(key)
         if runs is None:
-            plan = Plan(self.translation, inputs, self.eager, lower.fusible, small_kernels=True)
+            plan = Plan(self.translation, leaves, self.eager, lower.fusible, small_kernels=True)
             runs = self._plans[key] = _Runs(plan)
-        results: list[Any] = [_Result() for _ in self.dtypes]
-        runs(inputs, results)
-        return tuple([adapt(r.array, d) for r, d in zip(results, self.dtypes, strict=True)])
+        return runs
 
 
 class _Runs:
@@ -88,14 +116,10 @@ class _Runs:
 
     def __call__(self, leaves: list[Any], results: list[Any]) -> None:
         self._count += 1
-        program = self.program
-        if program is not None and program.is_current and program.run(leaves, results):
-            return
-        if self._count > 1 and (program is None or not program.is_current):
-            self.program = program = static_program.made(self.plan, leaves)
-            if program is not None and program.run(leaves, results):
-                return
-        self.plan.run(leaves, results)
+        if self._count > 1 and (self.program is None or not self.program.is_current):
+            self.program = static_program.made(self.plan, leaves)
+        if self.program is None or not self.program.run(leaves, results):
+            self.plan.run(leaves, results)
 
 
 def _check(indices: Any, size: int, node: str) -> None:

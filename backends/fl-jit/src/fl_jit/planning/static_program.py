@@ -23,6 +23,8 @@ import numpy as np
 
 from fl_jit.eager import blas
 from fl_jit.eager.array_layouts import address
+from fl_jit.eager.views import strides_of
+from fl_jit.extensions import registry as extensions
 from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import threads
 from fl_jit.kernels.library import KernelLibrary
@@ -71,6 +73,11 @@ class StaticProgram:
             if prepack is not None and prepack(leaf).__class__ is PrepackedArray:
                 packed.add(value)
         self._packed = packed
+        self._strides = {
+            value: strides_of(leaf.array)
+            for leaf, (value, is_number, _) in zip(leaves, plan._leaves, strict=True)
+            if not is_number
+        }
         self._numbers: dict[Value, Any] = {}
         self._arrays: dict[Value, Callable[[], Any]] = {}
         #: Of numbers that kernels read from memory.
@@ -170,7 +177,7 @@ class StaticProgram:
         """Store the arrays of the ``results``. False where the program does not fit the leaves, or
         runs already in another thread: nothing has happened then. If it fails, overwritten
         ``leaves`` become ``Overwritten``."""
-        if observers.watchers or observed or registry.watchers:
+        if observers.watchers or observed or registry.watchers or not self.is_current:
             return False
         if not self._lock.acquire(blocking=False):
             return False
@@ -217,6 +224,8 @@ class StaticProgram:
                 values[value] = array
             known = self._arrays.get(value)
             if known is None or known() is not array:
+                if strides_of(array) != self._strides[value]:
+                    return False
                 self._arrays[value] = weakref.ref(array)
                 self._move(value, address(array))
         return True
@@ -408,8 +417,8 @@ def _outputs(step: Step) -> list[Value]:
 
 
 def _environment() -> tuple[Any, ...]:
-    library = registry.active_library()
-    return library, KernelLibrary.generation, threads.limit(), threads.pool() is None
+    library, version = registry.active_library(), extensions.current().version
+    return library, version, KernelLibrary.generation, threads.limit()
 
 
 def _nbytes(root: Value) -> int:
