@@ -7,7 +7,7 @@ second one acts at once. Python runs signal handlers in the main thread only.
 
 from __future__ import annotations
 
-import _signal  # as `signal`, without its conversions to enums, which take microseconds
+import _signal  # type: ignore[import-not-found]  # as `signal`, without its conversions to enums, which take microseconds
 import signal
 import threading
 from typing import Any

@@ -37,9 +37,7 @@ LEAST_WORK: dict[DType, int] = {
 }
 
 
-def is_large(
-    op: str, x: Shape, y: Shape, out: Shape, dtype: DType, every: bool = False
-) -> bool:
+def is_large(op: str, x: Shape, y: Shape, out: Shape, dtype: DType, every: bool = False) -> bool:
     """Whether a contraction of operands with these shapes goes to a kernel library. Integers never
     do, nor do convolutions over more than three spatial axes. BLAS is faster at float64 times a
     single row or column (measured: 1.1 to 1.5 times, in cache). ``every``: of any size."""

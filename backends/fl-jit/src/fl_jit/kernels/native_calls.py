@@ -46,7 +46,9 @@ class KernelCall:
         self._kernel = kernel
         self._addresses: tuple[int, ...] = ()
 
-    def run(self) -> None:
+        self.run: Callable[[], object] = self._run
+
+    def _run(self) -> None:
         self._kernel(*self._addresses)
 
     def write(self, addresses: Sequence[int], scalars: Sequence[complex], workspace: int) -> None:
@@ -55,7 +57,7 @@ class KernelCall:
 
 def native_call(kernel: Kernel) -> NativeCall:
     """A call of ``kernel``: its own (``bound``), or one through Python."""
-    bound = getattr(kernel, "bound", None)
+    bound: Callable[[], NativeCall] | None = getattr(kernel, "bound", None)
     return KernelCall(kernel) if bound is None else bound()
 
 

@@ -65,8 +65,8 @@ class Step(Protocol):
 
 class Plan:
     """See the module. ``eager`` is the NumPy backend. It runs operations that have no other
-    implementation, and those for which ``fusible`` is false. ``small_kernels``: a kernel library also
-    computes products that take no longer than a call from Python."""
+    implementation, and those for which ``fusible`` is false. ``small_kernels``: a kernel library
+    also computes products that take no longer than a call from Python."""
 
     #: Whether the last run read prepacked weights.
     reads_prepacked = False

@@ -20,7 +20,8 @@ from fl_jit.planning.plan import Plan
 from fl_jit.planning.static_program import StaticProgram
 from fl_jit.planning.translate import Translation
 from fl_jit.steps import lower
-from fl_jit.traces.lazy import Stream
+from fl_jit.traces.invalidated import Overwritten
+from fl_jit.traces.lazy import Stream, invalid
 from fl_jit.traces.tracing import Type, graph_of
 from fl_tensor import CPU, dtypes
 from fl_tensor.errors import IndexingError
@@ -89,11 +90,15 @@ class _StaticExecutable:
         values = iter(self.numbers(*numbers))
         inputs += [leaf.made(self.eager, values) for leaf in self.translation.numbers]
         results: list[Any] = [_Result() for _ in self.dtypes]
-        program = self._last
-        if program is None or not program.run(inputs, results):
-            runs = self._runs(inputs)
-            runs(inputs, results)
-            self._last = runs.program
+        try:
+            program = self._last
+            if program is None or not program.run(inputs, results):
+                runs = self._runs(inputs)
+                runs(inputs, results)
+                self._last = runs.program
+        except BaseException:
+            inputs[:] = [invalid(x) if x.__class__ is Overwritten else x for x in inputs]
+            raise
         return tuple([adapt(r.array, d) for r, d in zip(results, self.dtypes, strict=True)])
 
     def _runs(self, leaves: list[Any]) -> _Runs:

@@ -15,7 +15,7 @@ import math
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -59,9 +59,8 @@ def made(plan: Plan, leaves: list[Any]) -> StaticProgram | None:
 
 
 class StaticProgram:
-    """See the module. ``leaves`` are those of the first run: layouts and what is prepacked, and
-    what may be overwritten, are the same at every run; ``run`` returns False where they are not.
-    """
+    """See the module. It is made for the layouts of ``leaves``, and for those of them that may be
+    overwritten or that are prepacked. ``run`` returns False for others."""
 
     def __init__(self, plan: Plan, leaves: list[Any]) -> None:
         self._plan = plan
@@ -69,7 +68,7 @@ class StaticProgram:
         self._environment = _environment()
         self._values = Values(plan.constants)
         packed = set()
-        for leaf, (value, is_number, prepack) in zip(leaves, plan._leaves, strict=True):
+        for leaf, (value, _, prepack) in zip(leaves, plan._leaves, strict=True):
             if prepack is not None and prepack(leaf).__class__ is PrepackedArray:
                 packed.add(value)
         self._packed = packed
@@ -126,7 +125,13 @@ class StaticProgram:
             self._dirty[call] = None
         for root, source in self._in_place.items():
             self._readers[source] += self._readers[root]
-        self._segments = list(self._merged(plan.steps, native, calls_of_steps))
+        self._aligned = {
+            root for call in self._calls if call.part.aligned for root, _ in call.part.operands
+        }
+        #: Of inputs that are overwritten: the segment that does.
+        self._overwritten_by: dict[Value, int] = {}
+        self._segments: list[tuple[Callable[[], object] | None, Step | None]] = []
+        self._merge(plan.steps, native, calls_of_steps)
         #: Inputs whose arrays NumPy or the results read.
         self._inputs_read = [places.is_read_by_numpy(value) for value, *_ in plan._leaves]
         #: What is forgotten after a run.
@@ -147,29 +152,34 @@ class StaticProgram:
                     made[...] = self._plan.constants[root]
         return call
 
-    def _merged(
+    def _merge(
         self, steps: list[Step], native: list[NativeStep | None], calls: list[list[_Call]]
-    ) -> Iterable[tuple[Callable[[], object] | None, Step | None]]:
-        # Functions that run native calls, and steps that NumPy computes.
+    ) -> None:
+        # The segments: functions that run native calls, and steps that NumPy computes.
         waiting: list[Any] = []
+
+        def flush() -> None:
+            if waiting:
+                self._segments.append((NativeCalls(waiting), None))
+                waiting.clear()
+
         for step, bound, of_step in zip(steps, native, calls, strict=True):
             if bound is None:
-                if waiting:
-                    yield NativeCalls(waiting), None
-                    waiting = []
-                yield None, step
+                flush()
+                self._segments.append((None, step))
                 continue
             for call in of_step:
                 made = call.part.call
                 if made.entries:
                     waiting.append(made)
                     continue
-                if waiting:
-                    yield NativeCalls(waiting), None
-                    waiting = []
-                yield made.run, None
-        if waiting:
-            yield NativeCalls(waiting), None
+                flush()
+                self._segments.append((made.run, None))
+            last = len(self._segments) - (not waiting)
+            for root, _ in bound.writes:
+                if root in self._in_place:
+                    self._overwritten_by[self._in_place[root]] = last
+        flush()
 
     # ---- running -----------------------------------------------------------------------------
 
@@ -264,30 +274,33 @@ class StaticProgram:
     def _run(self, leaves: list[Any], results: list[Any]) -> None:
         values = self._values
         for root, dtype in self._fresh:
-            values[root] = made = memory.empty(root.shape, dtype)
+            made = memory.empty(root.shape, dtype)
+            if root in self._aligned and address(made) % _ALIGNMENT:
+                block, start = _aligned(made.nbytes)
+                made = _array(block, start, root)
+            values[root] = made
             self._move(root, address(made))
+        for root, source in self._in_place.items():
+            values[root] = values[source]
+            values.addresses[root] = values.addresses[source]
         self._write()
         if self._overwrites:
             interrupts.hold()
         blas.yield_to_openmp()
-        started = False
+        begun = 0
         try:
             for run, step in self._segments:
-                started = True
+                begun += 1
                 if run is not None:
                     run()
                 elif step is not None:
                     self._by_numpy(step)
-            for root, source in self._in_place.items():
-                values[root] = values[source]
-            for number, read in self._plan._readers:
-                if (result := results[number]) is not None:
-                    result.array = read(values)
+            for result, read in self._plan._readers:
+                results[result].array = read(values)
         except BaseException:
-            if started:
-                for i, (value, *_) in enumerate(self._plan._leaves):
-                    if value in self._overwrites:
-                        leaves[i] = Overwritten(leaves[i])
+            for i, (value, *_) in enumerate(self._plan._leaves):
+                if self._overwritten_by.get(value, begun) < begun:
+                    leaves[i] = Overwritten(leaves[i])
             raise
 
     def _may_be_overwritten(self, made: Any) -> bool:
@@ -345,9 +358,7 @@ class _Places:
         native: list[NativeStep | None],
     ) -> None:
         results = {plan.layouts[v].root for v in plan.results}
-        last = {
-            root: number for number, step in enumerate(plan.steps) for root in step.roots
-        }
+        last = {root: number for number, step in enumerate(plan.steps) for root in step.roots}
         free_inputs = {
             value
             for leaf, donates, (value, is_number, prepack) in zip(

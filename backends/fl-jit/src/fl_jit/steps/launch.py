@@ -82,13 +82,15 @@ class Launch:
 
     def native(self, packed: Set[Value]) -> NativeStep:
         """The step as a call on fixed memory."""
-        return self.part(self.launch.bound(), self._free)
+        streams = self.streamed is not None and not any(self._free)
+        launch = self.streamed if self.streamed is not None and streams else self.launch
+        return self.part(launch.bound(), self._free, streams)
 
-    def part(self, call: NativeCall, free: list[list[Value]]) -> NativeStep:
+    def part(self, call: NativeCall, free: list[list[Value]], streams: bool = False) -> NativeStep:
         """The step as ``call``. Its results may overwrite the roots that are ``free``."""
         written = [root for root, _, _ in self.outputs]
         operands = [*self.inputs, *((root, 0) for root in written)]
-        part = NativePart(call, operands, self.scalars)
+        part = NativePart(call, operands, self.scalars, aligned=streams)
         return NativeStep([part], list(zip(written, free, strict=True)))
 
 

@@ -15,12 +15,14 @@ class NativePart(NamedTuple):
     operands  in the order of its addresses: the root of each, and the bytes before the operand
     scalars   the numbers that are its scalar arguments
     constant  scalar arguments behind them, which never change
+    aligned   whether results have to begin at multiples of 64 bytes
     """
 
     call: NativeCall
     operands: list[tuple[Value, int]]
     scalars: list[Value] = []
     constant: list[complex] = []
+    aligned: bool = False
 
 
 class NativeStep(NamedTuple):

@@ -98,7 +98,6 @@ class Pool:
             run(bases)
         values[self.output] = result
 
-
     def native(self, packed: Set[Value]) -> NativeStep:
         """The step as calls on fixed memory."""
         made = [Value(-1, shape, dtype, CPU) for shape, dtype in self.intermediates]

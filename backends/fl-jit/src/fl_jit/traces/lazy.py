@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fl_jit.traces import loop_detection, loop_execution
 from fl_jit.traces.failure_isolation import Failed, IsolatedValue, subtrace_of
-from fl_jit.traces.invalidated import InvalidatedValue, detach
+from fl_jit.traces.invalidated import InvalidatedValue, Overwritten, detach
 from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_jit.traces.recording import Call, Recording, Recordings
 from fl_memory import current as current_manager
@@ -67,6 +67,13 @@ def computed(array: Any, dtype: DType) -> Lazy:
     """A value that has its array. Unlike a ``NumpyAdapter`` it may be prepacked."""
     made = _new(Lazy)
     made.array, made.dtype, made.shape, made.trace = array, dtype, array.shape, None
+    return made
+
+
+def invalid(x: Overwritten) -> Lazy:
+    """A value that was overwritten: a read raises an error."""
+    made = _new(Lazy)
+    made.dtype, made.shape, made.trace = x.dtype, x.shape, InvalidatedValue(x)
     return made
 
 

@@ -82,7 +82,6 @@ class Batch:
         table.run(workers)
         self._free.append(table)
 
-
     def bound(self) -> Sequence[BoundLaunch | _BatchedLaunch]:
         """Launches with arguments of their own (``native_calls.NativeCall``), for the present
         number of threads. On several threads they all run when the last one does."""
@@ -108,7 +107,7 @@ class _BatchedLaunch:
 
     def __init__(self, launch: Launch, job: Job) -> None:
         self._launch, self._job = launch, job
-        self.run: Callable[[], None] = lambda: None
+        self.run: Callable[[], object] = lambda: None
 
     def write(self, addresses: Sequence[int], scalars: Sequence[complex], workspace: int) -> None:
         self._launch.write(self._job, addresses, scalars)

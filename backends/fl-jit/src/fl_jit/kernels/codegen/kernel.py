@@ -252,8 +252,9 @@ class BoundLaunch:
     def __init__(self, launch: Launch, job: Job) -> None:
         self._launch, self._job = launch, job
         self.nbytes, self.work = job.nbytes, launch.work
-        self.entries = [] if job.workers > 1 else [(launch.entry, job.operand)]
-        self.run = job.run
+        one = [(launch.entry, job.operand)]
+        self.entries: list[tuple[int, int]] = [] if job.workers > 1 else one
+        self.run: Callable[[], object] = job.run
 
     def write(self, addresses: Sequence[int], scalars: Sequence[complex], workspace: int) -> None:
         self._launch.write(self._job, addresses, scalars, workspace)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from fl_jit.kernels.descriptors import Matmul
 from fl_jit.kernels.layout import Placement
@@ -60,7 +61,7 @@ class BoundProduct:
     def __init__(self, product: Product, call: BoundCall) -> None:
         self._product, self._call = product, call
         self.nbytes, self.work = call.nbytes, call.work
-        self.entries, self.run = call.entries, call.run
+        self.entries, self.run = call.entries, cast("Callable[[], object]", call.run)
 
     def write(self, addresses: Sequence[int], scalars: Sequence[complex], workspace: int) -> None:
         self._call.write(*self._product.arguments(addresses), workspace)
