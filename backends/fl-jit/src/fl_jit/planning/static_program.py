@@ -77,6 +77,8 @@ class StaticProgram:
             for leaf, (value, is_number, _) in zip(leaves, plan._leaves, strict=True)
             if not is_number
         }
+        # Eager code before may have held some of the first leaves.
+        self._donated, self._early_runs, self._is_stale = sum(donated(leaves)), 3, False
         self._numbers: dict[Value, Any] = {}
         self._arrays: dict[Value, Callable[[], Any]] = {}
         #: Of numbers that kernels read from memory.
@@ -204,14 +206,18 @@ class StaticProgram:
 
     @property
     def is_current(self) -> bool:
-        """Whether the kernels and the number of threads are those that it was made for."""
-        return self._environment == _environment()
+        """Whether a new one would be no better: kernels and number of threads are those that it was
+        made for, and it overwrites all inputs that it may."""
+        return not self._is_stale and self._environment == _environment()
 
     def _accepts(self, leaves: list[Any]) -> bool:
         # Checks what may be overwritten, and reads the inputs.
-        values, plan = self._values, self._plan
+        values, plan, may_overwrite = self._values, self._plan, donated(leaves)
+        if self._early_runs:
+            self._early_runs -= 1
+            self._is_stale = sum(may_overwrite) > self._donated
         for leaf, donates, (value, is_number, prepack), is_read in zip(
-            leaves, donated(leaves), plan._leaves, self._inputs_read, strict=True
+            leaves, may_overwrite, plan._leaves, self._inputs_read, strict=True
         ):
             if is_number:
                 self._read_number(leaf, value)
@@ -238,7 +244,7 @@ class StaticProgram:
                     return False
                 self._arrays[value] = weakref.ref(array)
                 self._move(value, address(array))
-        return True
+        return not self._is_stale
 
     def _read_number(self, leaf: Any, value: Value) -> None:
         if leaf.__class__ is Stream:
