@@ -81,7 +81,7 @@ def test_state_is_overwritten_in_place():
 
     state, x = Weights(), array(48, 24)
     step = state.compiled(shrink)
-    for _ in range(3):
+    for _ in range(6):
         step(x)
     before = {getattr(state, k).adapter.array.ctypes.data for k in "wm"}
     for _ in range(5):
@@ -103,7 +103,7 @@ def test_losses_and_state_equal_those_of_the_function():
 def test_state_that_others_hold_is_not_overwritten():
     state, x = Weights(), array(32, 48)
     step = state.compiled(descend)
-    for _ in range(3):
+    for _ in range(6):
         step(x)
     for hold in (lambda t: t, lambda t: t.numpy(), lambda t: ft.permute(t, (1, 0))):
         held = hold(state.w)
@@ -233,7 +233,7 @@ def test_an_error_leaves_the_state(monkeypatch):
         return descend(held, order)
 
     step = state.compiled(f)
-    for _ in range(3):
+    for _ in range(6):
         step(x)
     before = {k: getattr(state, k).numpy().copy() for k in "wm"}
     monkeypatch.setattr(Operation, "__call__", failing)
@@ -246,7 +246,7 @@ def test_an_error_leaves_the_state(monkeypatch):
 def test_an_error_after_the_update_says_that_the_state_is_gone():
     state, x = Weights(), array(32, 48)
     step = state.compiled(descend)
-    for _ in range(3):
+    for _ in range(6):
         step(x)
     program(step)._segments.append((failing, None))
     with pytest.raises(MemoryError):

@@ -66,9 +66,9 @@ def _unrolled(node: Node) -> Graph | None:
 
 
 class _Result:
-    """Takes the array of a result."""
+    """Takes the array of a result, or why there is none."""
 
-    __slots__ = ("array",)
+    __slots__ = ("array", "trace")
 
 
 class _StaticExecutable:
