@@ -280,7 +280,5 @@ def test_memory_of_live_results_does_not_overlap(seed):
             if one.begin <= other.end and other.begin <= one.end:
                 begin, end = offsets[j], offsets[j] + other.nbytes
                 assert offsets[i] + one.nbytes <= begin or end <= offsets[i]
-    live = [
-        sum(x.nbytes for x in intervals.values() if x.begin <= t <= x.end) for t in range(64)
-    ]
+    live = [sum(x.nbytes for x in intervals.values() if x.begin <= t <= x.end) for t in range(64)]
     assert max(live) <= size <= 1.5 * max(live)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -29,11 +28,12 @@ from fl_jit.kernels import registry
 from fl_jit.kernels.codegen import threads
 from fl_jit.kernels.library import KernelLibrary
 from fl_jit.kernels.native_calls import NativeCalls
-from fl_jit.planning.memory_assignment import Interval, assign_offsets
+from fl_jit.planning.call_arguments import Call, CallArguments
+from fl_jit.planning.static_places import ALIGNMENT, Places, is_writable
 from fl_jit.reports import observers
 from fl_jit.steps.donation import Values, donated
 from fl_jit.steps.indexing import Scatter
-from fl_jit.steps.native import NativePart, NativeStep
+from fl_jit.steps.native import NativeStep
 from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Stream
 from fl_jit.traces.prepacked import PrepackedArray
@@ -44,8 +44,6 @@ from fl_tensor.graph import Value
 
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan, Step
-
-_ALIGNMENT = 64
 
 
 def made(plan: Plan, leaves: list[Any]) -> StaticProgram | None:
@@ -63,6 +61,9 @@ class StaticProgram:
     overwritten or that are prepacked. ``run`` returns False for others."""
 
     def __init__(self, plan: Plan, leaves: list[Any]) -> None:
+        self._may_overwrite = donated(leaves)  # first: a variable would be another reference
+        # Eager code before may have held some of the first leaves.
+        self._early_runs, self._is_stale = 3, False
         self._plan = plan
         self._lock = threading.Lock()
         self._environment = _environment()
@@ -77,58 +78,33 @@ class StaticProgram:
             for leaf, (value, is_number, _) in zip(leaves, plan._leaves, strict=True)
             if not is_number
         }
-        # Eager code before may have held some of the first leaves.
-        self._donated, self._early_runs, self._is_stale = sum(donated(leaves)), 3, False
-        self._numbers: dict[Value, Any] = {}
         self._arrays: dict[Value, Callable[[], Any]] = {}
-        #: Of numbers that kernels read from memory.
-        self._number_arrays: dict[Value, Any] = {}
-        self._calls: list[_Call] = []
-        self._readers: defaultdict[Value, list[tuple[_Call, int, int]]] = defaultdict(list)
-        self._scalar_readers: defaultdict[Value, list[tuple[_Call, int]]] = defaultdict(list)
-        self._dirty: dict[_Call, None] = {}
         self._build(plan, leaves, packed)
 
     # ---- building ----------------------------------------------------------------------------
 
     def _build(self, plan: Plan, leaves: list[Any], packed: set[Value]) -> None:
         native = [_native(step, packed) for step in plan.steps]
-        places = _Places(plan, leaves, native)
+        places = Places(plan, leaves, self._may_overwrite, native)
         self._fresh = places.fresh
         #: Results that take the memory of an input.
         self._in_place = places.in_place
         self._overwrites = set(places.in_place.values())
-        calls_of_steps = [
-            [] if step is None else [self._call(part) for part in step.parts] for step in native
-        ]
-        scratch = max((call.part.call.nbytes for call in self._calls), default=0)
-        size = places.size
-        self._block, self._start = _aligned(size + scratch)
-        self._workspace = self._start + size
+        calls_of_steps = [[] if step is None else list(map(Call, step.parts)) for step in native]
+        calls = [call for of_step in calls_of_steps for call in of_step]
+        scratch = max((call.part.call.nbytes for call in calls), default=0)
+        self._block, self._start = _aligned(places.size + scratch)
+        addresses = self._values.addresses
         for root, offset in places.offsets.items():
-            at = self._start + offset
-            self._values.addresses[root] = at
+            addresses[root] = at = self._start + offset
             if places.is_read_by_numpy(root):
                 self._values[root] = _array(self._block, at, root)
-        for value, constant in plan.constants.items():
-            if value.shape:
-                self._values.addresses[value] = address(constant)
-        for root in self._number_arrays:
-            self._values.addresses[root] = address(self._number_arrays[root])
-        for call in self._calls:
-            for i, (root, offset) in enumerate(call.part.operands):
-                known = self._values.addresses.get(root)
-                self._readers[root].append((call, i, offset))
-                call.addresses[i] = 0 if known is None else known + offset
-            for i, root in enumerate(call.part.scalars):
-                self._scalar_readers[root].append((call, i))
-                if root in plan.constants:
-                    call.scalars[i] = plan.constants[root]
-            self._dirty[call] = None
+        workspace = self._start + places.size
+        self._arguments = CallArguments(calls, addresses, plan.numbers, plan.constants, workspace)
         for root, source in self._in_place.items():
-            self._readers[source] += self._readers[root]
+            self._arguments.share(root, source)
         self._aligned = {
-            root for call in self._calls if call.part.aligned for root, _ in call.part.operands
+            root for call in calls if call.part.aligned for root, _ in call.part.operands
         }
         #: Of inputs that are overwritten: the segment that does.
         self._overwritten_by: dict[Value, int] = {}
@@ -144,18 +120,8 @@ class StaticProgram:
             *(v for step, n in zip(plan.steps, native) if n is None for v in _outputs(step)),
         ]
 
-    def _call(self, part: NativePart) -> _Call:
-        call = _Call(part)
-        self._calls.append(call)
-        for root, _ in part.operands:
-            if root in self._plan.numbers and root not in self._number_arrays:
-                self._number_arrays[root] = made = np.empty((), TO_NUMPY[root.dtype])
-                if root in self._plan.constants:
-                    made[...] = self._plan.constants[root]
-        return call
-
     def _merge(
-        self, steps: list[Step], native: list[NativeStep | None], calls: list[list[_Call]]
+        self, steps: list[Step], native: list[NativeStep | None], calls: list[list[Call]]
     ) -> None:
         # The segments: functions that run native calls, and steps that NumPy computes.
         waiting: list[Any] = []
@@ -215,7 +181,7 @@ class StaticProgram:
         values, plan, may_overwrite = self._values, self._plan, donated(leaves)
         if self._early_runs:
             self._early_runs -= 1
-            self._is_stale = sum(may_overwrite) > self._donated
+            self._is_stale = sum(may_overwrite) > sum(self._may_overwrite)
         for leaf, donates, (value, is_number, prepack), is_read in zip(
             leaves, may_overwrite, plan._leaves, self._inputs_read, strict=True
         ):
@@ -226,7 +192,7 @@ class StaticProgram:
             if overwrites and not (donates and _array_references(leaf) <= _ALONE):
                 return False
             array = leaf.array if prepack is None else prepack(leaf)
-            if overwrites and not _is_writable(array):
+            if overwrites and not is_writable(array):
                 return False
             if prepack is not None:
                 is_packed = array.__class__ is PrepackedArray
@@ -234,7 +200,7 @@ class StaticProgram:
                     return False
                 if is_packed:
                     values[value] = array
-                    self._move(value, array.address)
+                    self._arguments.move(value, array.address)
                     continue
             if is_read or overwrites:
                 values[value] = array
@@ -243,53 +209,32 @@ class StaticProgram:
                 if strides_of(array) != self._strides[value]:
                     return False
                 self._arrays[value] = weakref.ref(array)
-                self._move(value, address(array))
+                self._arguments.move(value, address(array))
         return not self._is_stale
 
     def _read_number(self, leaf: Any, value: Value) -> None:
         if leaf.__class__ is Stream:
-            for word, number in zip(self._plan._stream_words[value], leaf, strict=True):
-                self._set_number(word, _signed(number))
-        elif leaf.__class__ is Number:
-            self._set_number(value, leaf.number)
+            words = map(_signed, leaf)
+            found = dict(zip(self._plan._stream_words[value], words, strict=True))
         else:
-            self._set_number(value, leaf.array[()])
-
-    def _set_number(self, value: Value, number: Any) -> None:
-        self._values[value] = number
-        before = self._numbers.get(value)
-        if before is not None and before == number and number:  # 0.0 is not -0.0
-            return
-        self._numbers[value] = number
-        if value in self._number_arrays:
-            self._number_arrays[value][...] = number
-        for call, i in self._scalar_readers.get(value, ()):
-            call.scalars[i] = number
-            self._dirty[call] = None
-
-    def _move(self, root: Value, at: int) -> None:
-        # The array of a root is at another address.
-        values = self._values
-        if values.addresses.get(root) == at:
-            return
-        values.addresses[root] = at
-        for call, i, offset in self._readers.get(root, ()):
-            call.addresses[i] = at + offset
-            self._dirty[call] = None
+            found = {value: leaf.number if leaf.__class__ is Number else leaf.array[()]}
+        self._values.update(found)
+        for root, number in found.items():
+            self._arguments.set_number(root, number)
 
     def _run(self, leaves: list[Any], results: list[Any]) -> None:
         values = self._values
         for root, dtype in self._fresh:
             made = memory.empty(root.shape, dtype)
-            if root in self._aligned and address(made) % _ALIGNMENT:
+            if root in self._aligned and address(made) % ALIGNMENT:
                 block, start = _aligned(made.nbytes)
                 made = _array(block, start, root)
             values[root] = made
-            self._move(root, address(made))
+            self._arguments.move(root, address(made))
         for root, source in self._in_place.items():
             values[root] = values[source]
             values.addresses[root] = values.addresses[source]
-        self._write()
+        self._arguments.write()
         if self._overwrites:
             interrupts.hold()
         blas.yield_to_openmp()
@@ -317,12 +262,6 @@ class StaticProgram:
             return True
         return any(np.may_share_memory(made, self._values[v]) for v in self._overwrites)
 
-    def _write(self) -> None:
-        workspace = self._workspace
-        for call in self._dirty:
-            call.write(workspace)
-        self._dirty.clear()
-
     def _by_numpy(self, step: Step) -> None:
         values = self._values
         for root in _outputs(step):
@@ -333,93 +272,8 @@ class StaticProgram:
             if root.shape or made.__class__ is np.ndarray:
                 if self._may_be_overwritten(made):
                     values[root] = made = memory.cast(made, made.dtype)
-                self._move(root, address(made))
-        self._write()
-
-
-class _Call:
-    """A native call, and its arguments."""
-
-    def __init__(self, part: NativePart) -> None:
-        self.part = part
-        self.addresses = [0] * len(part.operands)
-        self.scalars: list[Any] = [0] * len(part.scalars) + part.constant
-
-    def write(self, workspace: int) -> None:
-        self.part.call.write(self.addresses, self.scalars, workspace)
-
-
-class _Places:
-    """Where results are.
-
-    offsets   of those in the block, and ``size``
-    fresh     those that are new arrays at every run, as the results of the program are
-    in_place  results of the program that take the memory of an input
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        leaves: list[Any],
-        native: list[NativeStep | None],
-    ) -> None:
-        results = {plan.layouts[v].root for v in plan.results}
-        last = {root: number for number, step in enumerate(plan.steps) for root in step.roots}
-        free_inputs = {
-            value
-            for leaf, donates, (value, is_number, prepack) in zip(
-                leaves, donated(leaves), plan._leaves, strict=True
-            )
-            if not is_number and prepack is None and donates and _is_writable(leaf.array)
-        }
-        self._numpy = {
-            root
-            for step, bound in zip(plan.steps, native, strict=True)
-            if bound is None
-            for root in step.roots
-        }
-        self._results = results
-        self.fresh: list[tuple[Value, Any]] = []
-        self.in_place: dict[Value, Value] = {}
-        self._aliases: dict[Value, Value] = {}  # of a result in the place of another one
-        intervals: dict[Value, Interval] = {}
-        taken: set[Value] = set()
-        for number, bound in enumerate(native):
-            if bound is None:
-                continue
-            for root, candidates in bound.writes:
-                fitting = [c for c in candidates if c.shape == root.shape and c not in taken]
-                if root in results:
-                    over = next((c for c in fitting if c in free_inputs), None)
-                    if over is None:
-                        self.fresh.append((root, TO_NUMPY[root.dtype]))
-                        continue
-                    self.in_place[root] = over
-                else:
-                    over = next((c for c in fitting if c in intervals), None)
-                    end = last.get(root, number)
-                    if over is None:
-                        intervals[root] = Interval(number, end, _nbytes(root))
-                        continue
-                    self._aliases[root] = over
-                    home = self._home(over)
-                    intervals[home] = intervals[home]._replace(end=end)
-                    intervals[root] = Interval(number, end, 0)
-                taken.add(over)
-        self.offsets, self.size = assign_offsets(
-            {root: interval for root, interval in intervals.items() if interval.nbytes}
-        )
-        for root in self._aliases:
-            self.offsets[root] = self.offsets[self._home(root)]
-
-    def _home(self, root: Value) -> Value:
-        while root in self._aliases:
-            root = self._aliases[root]
-        return root
-
-    def is_read_by_numpy(self, root: Value) -> bool:
-        """Whether its array must be known, beside its address."""
-        return root in self._numpy or root in self._results
+                self._arguments.move(root, address(made))
+        self._arguments.write()
 
 
 def _native(step: Step, packed: set[Value]) -> NativeStep | None:
@@ -438,14 +292,9 @@ def _environment() -> tuple[Any, ...]:
     return library, version, KernelLibrary.generation, threads.limit()
 
 
-def _nbytes(root: Value) -> int:
-    nbytes = max(math.prod(root.shape), 1) * root.dtype.itemsize
-    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
-
-
 def _aligned(nbytes: int) -> tuple[Any, int]:
-    block = memory.empty((nbytes + _ALIGNMENT,), np.dtype(np.uint8))
-    return block, -(-address(block) // _ALIGNMENT) * _ALIGNMENT
+    block = memory.empty((nbytes + ALIGNMENT,), np.dtype(np.uint8))
+    return block, -(-address(block) // ALIGNMENT) * ALIGNMENT
 
 
 def _array(block: Any, at: int, root: Value) -> Any:
@@ -453,10 +302,6 @@ def _array(block: Any, at: int, root: Value) -> Any:
     offset = at - address(block)
     nbytes = math.prod(root.shape) * dtype.itemsize
     return block[offset : offset + nbytes].view(dtype).reshape(root.shape)
-
-
-def _is_writable(array: Any) -> bool:
-    return bool(array.flags.carray) and array.base.__class__ is not np.ndarray
 
 
 def _array_references(leaf: Any) -> int:
