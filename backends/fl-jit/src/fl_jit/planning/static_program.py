@@ -192,8 +192,6 @@ class StaticProgram:
             if overwrites and not (donates and _array_references(leaf) <= _ALONE):
                 return False
             array = leaf.array if prepack is None else prepack(leaf)
-            if overwrites and not is_writable(array):
-                return False
             if prepack is not None:
                 is_packed = array.__class__ is PrepackedArray
                 if is_packed is not (value in self._packed):
@@ -207,6 +205,8 @@ class StaticProgram:
             known = self._arrays.get(value)
             if known is None or known() is not array:
                 if strides_of(array) != self._strides[value]:
+                    return False
+                if overwrites and not is_writable(array):
                     return False
                 self._arrays[value] = weakref.ref(array)
                 self._arguments.move(value, address(array))
