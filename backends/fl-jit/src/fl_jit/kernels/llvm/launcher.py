@@ -20,7 +20,7 @@ import ctypes
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from llvmlite import ir
 
@@ -36,6 +36,8 @@ from fl_memory import selection
 from fl_memory.tags import SCRATCH
 
 _ARGUMENTS = HEADER * FIELD
+#: Addresses of the operands of a loop nest, and of those of its epilogue.
+Operands: TypeAlias = tuple[Sequence[int], Sequence[int]]
 
 
 def arguments(operands: str, constant: str | Iterable[str]) -> ArgStruct:
@@ -130,13 +132,14 @@ class Launcher:
             if memory is not None:
                 memory.free()
 
-    def bound(self) -> BoundCall:
-        """A call with arguments of its own, for the present number of threads."""
+    def bound(self, operands: Callable[[Sequence[int]], Operands]) -> BoundCall:
+        """A call with arguments of its own, for the present number of threads. ``operands``: those
+        of the loop nest and of its epilogue, of the addresses of a kernel's operands."""
         limit = threads.limit()
         template = self._last
         if template is None or template.limit != limit:
             template = self._last = self._template(limit)
-        return BoundCall(self, template)
+        return BoundCall(self, template, operands)
 
     def _template(self, limit: int) -> _Template:
         pool = threads.pool() if limit > 1 else None
@@ -177,37 +180,38 @@ class _Template(NamedTuple):
 
 
 class BoundCall:
-    """A call that keeps its arguments. Its queues are filled again before each run."""
+    """A call that keeps its arguments (``native_calls.NativeCall``). Loop nests count in them, so
+    they are copied from a second block before each run."""
 
-    def __init__(self, launcher: Launcher, template: _Template) -> None:
-        self._launcher, self._template = launcher, template
+    def __init__(
+        self,
+        launcher: Launcher,
+        template: _Template,
+        operands: Callable[[Sequence[int]], Operands],
+    ) -> None:
+        self._launcher, self._template, self._operands = launcher, template, operands
+        self.run: Callable[[], object] = self._run_on_threads
         self._block = template.kind.from_buffer_copy(template.initial)
+        self._initial = template.kind.from_buffer_copy(template.initial)
         self._job = job = ctypes.addressof(self._block)
         self.nbytes, self.work = template.nbytes, launcher._work
-        self._queues = template.queues, template.epilogue - template.queues
-        start, count = self._queues
-        initial = ctypes.addressof(template.initial)
-        self._refill = (ctypes.c_int64 * 3)(job + start, initial + start, count // FIELD)
+        initial = ctypes.addressof(self._initial)
+        self._copied = (ctypes.c_int64 * 3)(job, initial, len(self._block))
         self.entries: list[tuple[int, int]] = []
         if template.pool is None:
-            self.entries.append((_serial_code().address("serial"), job))
-            if count:
-                refill = _refill_code().address("refill"), ctypes.addressof(self._refill)
-                self.entries.insert(0, refill)
+            copy = _copy_code().address("copy_words"), ctypes.addressof(self._copied)
+            self.entries += [copy, (_serial_code().address("serial"), job)]
 
-    def run(self) -> None:
-        """Run on several threads."""
-        start, count = self._queues
+    def _run_on_threads(self) -> None:
+        to, source, count = self._copied
+        ctypes.memmove(to, source, count * FIELD)
         template = self._template
-        ctypes.memmove(self._job + start, ctypes.addressof(template.initial) + start, count)
         assert template.pool is not None
         template.pool.run(self._job, template.workers)
 
-    def write(
-        self, operands: Sequence[int], epilogue_operands: Sequence[int], workspace: int
-    ) -> None:
-        """Write the addresses of operands, of those of the epilogue, and of ``nbytes`` bytes."""
-        template, job, block = self._template, self._job, self._block
+    def write(self, addresses: Sequence[int], scalars: Sequence[complex], workspace: int) -> None:
+        operands, epilogue_operands = self._operands(addresses)
+        template, job, block = self._template, self._job, self._initial
         epilogue = self._launcher._epilogue
         at = workspace, job + template.epilogue, job + template.queues
         self._launcher._pack(block, _ARGUMENTS, *operands, *at)
@@ -217,16 +221,16 @@ class BoundCall:
 
 
 @compile.once
-def _refill_code() -> compile.Code:
-    return compile.load("refill queues", _refill_assembly, target.host(), compile.Effort.LEAST)
+def _copy_code() -> compile.Code:
+    return compile.load("copy words", _copy_assembly, target.host(), compile.Effort.FULL)
 
 
-def _refill_assembly() -> str:
-    # refill(ptr words): words are the address of the queues, that of their initial fields, and the
-    # number of fields.
-    module = ir.Module("refill")
+def _copy_assembly() -> str:
+    # copy_words(ptr fields): fields are the address to copy to, that to copy from, and the number
+    # of words.
+    module = ir.Module("copy_words")
     module.triple = target.triple()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "refill")
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "copy_words")
     b = Builder(function.append_basic_block("entry"))
     (words,) = function.args
     to, source, count = (

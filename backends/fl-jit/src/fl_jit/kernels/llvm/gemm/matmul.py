@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from fl_jit.kernels.descriptors import Matmul
 from fl_jit.kernels.layout import Placement
@@ -11,7 +10,7 @@ from fl_jit.kernels.library import Kernel, UnsupportedError
 from fl_jit.kernels.llvm import epilogue as epilogues
 from fl_jit.kernels.llvm.gemm import plan, skinny_gemm
 from fl_jit.kernels.llvm.gemm.gemm_problem import GemmProblem, by_strides, paired, task_of
-from fl_jit.kernels.llvm.launcher import BoundCall, Launcher
+from fl_jit.kernels.llvm.launcher import BoundCall, Launcher, Operands
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import float32, float64
 
@@ -41,7 +40,7 @@ class Product:
         """The addresses of x, y, inputs of the epilogue, out, and outputs of the epilogue."""
         self._run(*self.arguments(addresses))
 
-    def arguments(self, addresses: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def arguments(self, addresses: Sequence[int]) -> Operands:
         """The operands of the loop nest, and those of its epilogue."""
         x, y, *rest = addresses
         if self._swaps:
@@ -50,21 +49,9 @@ class Product:
         read, written = rest[: self._reads], rest[self._reads :]
         return (x, y, out), (out, *read, out, *written)
 
-    def bound(self) -> BoundProduct:
+    def bound(self) -> BoundCall:
         """A call with arguments of its own, for the present number of threads."""
-        return BoundProduct(self, self._run.bound())
-
-
-class BoundProduct:
-    """A product that keeps its arguments from call to call (``native_calls.NativeCall``)."""
-
-    def __init__(self, product: Product, call: BoundCall) -> None:
-        self._product, self._call = product, call
-        self.nbytes, self.work = call.nbytes, call.work
-        self.entries, self.run = call.entries, cast("Callable[[], object]", call.run)
-
-    def write(self, addresses: Sequence[int], scalars: Sequence[complex], workspace: int) -> None:
-        self._call.write(*self._product.arguments(addresses), workspace)
+        return self._run.bound(self.arguments)
 
 
 def prepare(descriptor: Matmul, tiles: Tile | None = None) -> Kernel:
