@@ -8,6 +8,7 @@ import sys
 import pytest
 import test_compile as steps
 
+import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 
@@ -107,3 +108,30 @@ def test_a_model_is_served_and_a_step_is_read_on(tmp_path):
         assert bits(served(x)) == bits(served(x)) == bits(model(x))
         assert set(served.state) == set(model.state_dict()) - {"1.num_batches_tracked"}
         assert not served.numbers
+
+
+def test_inner_values_of_a_model_have_names(tmp_path):
+    class Model(nn.Module):
+        def __init__(self):
+            self.first, self.last = nn.Linear(6, 4), nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.last(ft.named(ft.tanh(self.first(x)), "hidden"))
+
+    with ft.use("numpy"):
+        model, step = made(Model, steps.OPTIMIZERS["SGD"], 6)
+        ((x, y),) = batches(1, 6, 1)
+        with ft.trace() as graph:
+            loss = ft.mean(model(x) ** 2)
+            loss.backward()
+        assert "%hidden: float32(5, 4) = tanh(" in str(graph)
+        step(x, y)
+        step.save(tmp_path / "step.flgraph", x, y)
+        loaded = ft.load_graph(tmp_path / "step.flgraph")
+        part = ft.extract(loaded.graph, feeds=["argument0", "first.weight", "first.bias"],
+                          fetches=["hidden"])  # fmt: skip
+        (hidden,) = part(x, loaded.state["first.weight"], loaded.state["first.bias"])
+        assert bits(hidden) == bits(ft.tanh(model.first(x)))
+        weight = ft.asarray(loaded.state["first.weight"])
+        (hidden,) = part(x, ag.Variable(weight, requires_grad=True), loaded.state["first.bias"])
+        assert hidden.requires_grad
