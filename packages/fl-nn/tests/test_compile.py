@@ -141,6 +141,26 @@ def test_plans_of_jit_agree_with_eager_steps(name):
     assert compiled[0] == pytest.approx(eager[0], rel=5e-7)
 
 
+def test_a_step_may_have_the_name_of_something_in_its_code():
+    """In a script the compiled step is a global, and the code says ``optimizer.step()``."""
+    program = """
+def train_step(x):
+    optimizer.zero_grad()
+    loss = ft.mean(model(x) ** 2)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+step = nn.compile(train_step)
+for _ in range(3):
+    step(ft.ones((2, 3)))
+"""
+    model = nn.Linear(3, 2)
+    scope = {"nn": nn, "ft": ft, "model": model, "optimizer": nn.Adam(model.parameters())}
+    exec(program, scope)
+    assert scope["step"].compiled_calls == 2, scope["step"].explain()
+
+
 def test_schedules_count_on():
     def run(compiled):
         ft.seed(0)

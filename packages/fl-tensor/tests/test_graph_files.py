@@ -138,6 +138,17 @@ def test_trees_floats_and_plain_arguments(tmp_path):
         loaded()
 
 
+def test_a_pair_and_a_number_are_not_two_arrays(tmp_path):
+    compiled = ft.compile(lambda pair, n: pair[0] * n + pair[1], strict=True)
+    x, y = array(3), array(3, seed=1)
+    compiled.save(tmp_path / "f.flgraph", (x, y), 3)
+    loaded = ft.load_graph(tmp_path / "f.flgraph")
+    assert ft.allclose(loaded((x, y), 3), x * 3 + y)
+    for args in ((x, y), ((x, y), 4), ((x, y), x)):
+        with pytest.raises(ft.ArgumentError, match="the graph was saved for"):
+            loaded(*args)
+
+
 def test_guards_are_checked_at_each_call(tmp_path):
     compiled = ft.compile(lambda x, p: x * p if p > 0.5 else x - p, strict=True)
     compiled.save(tmp_path / "f.flgraph", array(3), 0.75)

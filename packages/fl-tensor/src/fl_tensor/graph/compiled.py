@@ -28,7 +28,7 @@ from fl_tensor.errors import ArgumentError, CaptureError
 from fl_tensor.files import AnyPath
 from fl_tensor.graph import pytree
 from fl_tensor.graph.capture import Capture, NumberSlot, State, TensorSlot, capture
-from fl_tensor.graph.closures import places
+from fl_tensor.graph.closures import Wrapped, places
 from fl_tensor.graph.host_numbers import evaluator
 from fl_tensor.graph.ir import Graph
 from fl_tensor.graph.source import prepared
@@ -149,7 +149,7 @@ def own_operations(backend: Hashable) -> frozenset[str]:
     return frozenset(n for n in names if getattr(backend, n) is not getattr(DerivedOps, n))
 
 
-class Compiled(Generic[R]):
+class Compiled(Wrapped, Generic[R]):
     """A compiled function: see ``compile``.
 
     calls, compiled_calls   how often it was called, and how often a graph ran

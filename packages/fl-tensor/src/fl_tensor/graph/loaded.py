@@ -16,6 +16,7 @@ from fl_tensor.dispatch.frontend import supported
 from fl_tensor.dispatch.stack import current, ops_for
 from fl_tensor.errors import ArgumentError, FileError, FlError
 from fl_tensor.files import AnyPath
+from fl_tensor.functions.creation import asarray
 from fl_tensor.graph import file, trees
 from fl_tensor.graph.file_head import Content, Number, Stored
 from fl_tensor.graph.host_numbers import evaluator
@@ -102,8 +103,7 @@ class LoadedGraph:
         self._updated = [content.numbers[symbol].name for symbol in content.updates]
         arrays = trees.count(content.arguments)[0]
         self._types = [(value.shape, value.dtype) for value in self.graph.inputs[:arrays]]
-        positional, named = content.arguments.tree.parts
-        self._is_plain = not named.parts and len(positional.parts) == arrays
+        self._is_plain = trees.is_plain(content.arguments)
         results = trees.expressions(content.result)
         symbols = content.symbols
         self._values = evaluator([*content.updates.values(), *results], symbols)
@@ -164,25 +164,22 @@ class LoadedGraph:
 
     def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         backend = self._backend
-        if self._is_plain and not kwargs and len(args) == len(self._types):
+        if self._is_plain and not kwargs and len(args) == len(self._types):  # the short way
             found = []
-            for x, (shape, dtype) in zip(args, self._types, strict=True):
-                if x.__class__ is not Tensor or x._backend is not backend:
-                    break
-                adapter = x._adapter
-                if adapter.shape != shape or adapter.dtype is not dtype:
-                    break
-                found.append(adapter)
-            else:
-                return found, []
+            for i, (x, (shape, dtype)) in enumerate(zip(args, self._types, strict=True)):
+                if x.__class__ is Tensor and x._backend is backend:
+                    adapter = x._adapter
+                    if adapter.shape == shape and adapter.dtype is dtype:
+                        found.append(adapter)
+                        continue
+                found.append(self._adapter(f"argument {i}", x, shape, dtype))
+            return found, []
         given, floats = trees.leaves_of(self._content.arguments, args, kwargs)
         pairs = zip(given, self._types, strict=True)
         return [self._adapter(place, x, *wanted) for (place, x), wanted in pairs], floats
 
     def _adapter(self, place: str, x: Any, shape: Any, dtype: Any) -> Any:
         if not isinstance(x, Array):
-            from fl_tensor.functions.creation import asarray
-
             x = asarray(x, backend=self._backend)
         x = x._tensor()
         if x.backend is not self._backend:

@@ -11,7 +11,7 @@ from fl_tensor.graph.host_numbers import HostExpression
 from fl_tensor.graph.pytree import Structure, _Branch, _Leaf
 from fl_tensor.graph.serialize import _decode, _encode
 
-__all__ = ["count", "expressions", "leaves_of", "read", "write"]
+__all__ = ["count", "expressions", "is_plain", "leaves_of", "read", "write"]
 
 #: Steps from the whole to an array.
 DEPTH = 64
@@ -69,6 +69,14 @@ def count(structure: Structure) -> tuple[int, int]:
     return (
         sum(issubclass(leaf.kind, Array) for leaf in found),
         sum(leaf.kind is float and leaf.value is None for leaf in found),
+    )
+
+
+def is_plain(arguments: Structure) -> bool:
+    """Whether all arguments are arrays, and positional."""
+    positional, named = arguments.tree.parts
+    return not named.parts and all(
+        isinstance(part, _Leaf) and part.kind is Tensor for part in positional.parts
     )
 
 
