@@ -5,9 +5,9 @@ at most 80 ms more on `numpy` than `import numpy` alone, and at most 200 ms more
 warm kernel cache. One sample of the models of `static_steps.py` takes at most 0.9 (mlp), 0.55 (cnn)
 and 1.75 (transformer) of the time of PyTorch eager, on the better one of the two backends.
 
-A start is a new process, whose modules have been compiled to bytecode before. Samples are arrays of
-NumPy for us, tensors for PyTorch, which runs in `inference_mode`; each library runs in a process of
-its own, and they take turns. Times are medians over rounds.
+A start is a new process, whose modules have been compiled to bytecode before. Samples are tensors
+of each library, and PyTorch runs in `inference_mode`. Each library runs in a process of its own,
+and they take turns. Times are medians over rounds.
 
     python benchmarks/serving.py [--rounds N] [--threads N] [--clock NAME]
 """
@@ -94,7 +94,7 @@ def starts(rounds: int, threads: int, clock: str, tiny: bool) -> list[dict[str, 
 
 
 def warm(library: str, case: str) -> Callable[[], object]:
-    """One sample of a case."""
+    """One sample of a case, on a library."""
     shape = (1, *BATCHES[case][0][1:])
     if library == "torch":
         import torch
@@ -107,16 +107,13 @@ def warm(library: str, case: str) -> Callable[[], object]:
                 return model(x)
 
         return run
-    import numpy as np
-
     import fl_tensor as ft
 
     ft.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     with tempfile.TemporaryDirectory() as folder, ft.use(library):
         save(ours(case), shape, library, Path(folder) / "model.flgraph")
-        loaded = ft.load_graph(Path(folder) / "model.flgraph", library)
-    sample = np.ones(shape, np.float32)
-    return lambda: loaded(sample).numpy()
+        loaded, sample = ft.load_graph(Path(folder) / "model.flgraph"), ft.ones(shape)
+    return lambda: ft.eval(loaded(sample))
 
 
 def samples(
