@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import compiled_cases as steps
 import pytest
-import test_compile as steps
 
 import fl_autograd as ag
 import fl_nn as nn

@@ -63,7 +63,10 @@ class _Layer(Preconditions):
         if self.left < 0:
             raise ArgumentError(f"its compositions have more than {CALLS} operations")
         _check_settings(operation.name, arguments, options)
-        return super().call(operation, *arguments, **options)
+        result = super().call(operation, *arguments, **options)
+        for x in calls.adapters((result,)):
+            _check_size(operation.name, x)
+        return result
 
 
 class Verifier:
@@ -75,10 +78,7 @@ class Verifier:
 
     def value(self, value: Value) -> None:
         """Raises ArgumentError for a value that is larger than any."""
-        if len(value.shape) > RANK:
-            raise ArgumentError(f"value {value.id} has {len(value.shape)} axes")
-        if math.prod(n or 1 for n in value.shape) * value.dtype.itemsize > BYTES:
-            raise ArgumentError(f"value {value.id} is {value.type}, more than {BYTES} bytes")
+        _check_size(f"value {value.id}", value)
 
     def node(self, node: Node) -> None:
         """Raises an error of ours, or of Python's, for a node that is not sound."""
@@ -105,6 +105,13 @@ class Verifier:
         if found != [(v.shape, v.dtype) for v in node.outputs]:
             given = ", ".join(f"{dtype}{shape}" for shape, dtype in found[:4])
             raise ArgumentError(f"{shown(node)[:200]} gives {given}")
+
+
+def _check_size(what: str, x: Any) -> None:
+    if len(x.shape) > RANK:
+        raise ArgumentError(f"{what} has {len(x.shape)} axes")
+    if math.prod(n or 1 for n in x.shape) * x.dtype.itemsize > BYTES:
+        raise ArgumentError(f"{what} is {x.dtype}{tuple(x.shape)}, more than {BYTES} bytes")
 
 
 def _ghost(ref: Any) -> Any:
