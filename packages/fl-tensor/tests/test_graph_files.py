@@ -344,8 +344,8 @@ BAD = {
     "unknown operation": lambda head: op(head, "tanh").update(op="launch"),
     "operation of data": lambda head: op(head, "tanh").update(op="nonzero"),
     "operand of another shape": lambda head: op(head, "tanh").update(op="matmul"),
-    "wrong result": lambda head: op(head, "tanh")["outputs"][0].update(shape=[3, 2]),
-    "wrong dtype of a result": lambda head: op(head, "tanh")["outputs"][0].update(dtype="int8"),
+    "wrong result": lambda head: head["graph"]["nodes"][-1]["outputs"][0].update(shape=[3, 2]),
+    "wrong dtype": lambda head: head["graph"]["nodes"][-1]["outputs"][0].update(dtype="int8"),
     "cycle": lambda head: op(head, "tanh").update(
         inputs=[head["graph"]["nodes"][-1]["outputs"][0]["id"]]
     ),
@@ -420,12 +420,65 @@ def test_bytes_that_are_no_graph_are_refused(data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", [b"[" * 100_000, b'{"a":' * 3000, b"9" * 5000, b"[" + b"1," * 3_000_000]
+    ("text", "message"),
+    [
+        (b"[" * 100_000, "is no JSON"),
+        (b'{"a":' * 3000, "is no JSON"),
+        (b"9" * 5000, "a number of 5000 digits"),
+        (b"[" + b"1," * 3_000_000 + b"1]", "3000001 brackets, colons and commas"),
+        (b'{"a": 1, "a": 2}', "a name comes twice"),
+        (b'{"a": NaN}', "a number NaN"),
+    ],
 )
-def test_heads_that_would_fill_memory_are_refused(text, tmp_path):
+def test_heads_that_would_fill_memory_are_refused(text, message, tmp_path):
     put_together(tmp_path / "x.flgraph", text, b"")
-    with pytest.raises(ft.FileError, match="is no sound graph file"):
+    with pytest.raises(ft.FileError, match=f"is no sound graph file: .*{message}"):
         ft.load_graph(tmp_path / "x.flgraph")
+
+
+def test_a_damaged_head_is_known_by_its_checksum(saved):
+    path, _ = saved
+    data = path.read_bytes()
+    assert b"generator0.seed" in data
+    path.write_bytes(data.replace(b"generator0.seed", b"generator1.seed"))
+    with pytest.raises(ft.FileError, match="differs from its checksum"):
+        ft.load_graph(path)
+
+
+def both(node, shape):
+    node["parameters"]["shape"] = node["outputs"][0]["shape"] = shape
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (on("sum", "axis", [0, 0]), "names one axis twice"),
+        (on("sum", "axis", [0, 3]), "is not in 0 .. 2"),
+        (on("sum", "keepdims", 5), "expected True or False"),
+        (on("permute", "axes", [1, 1, 0]), "names one axis twice"),
+        (on("permute", "axes", [1, 0]), "of an array of 3 axes"),
+        (lambda head: both(op(head, "full"), [1 << 14, 1 << 14]), "bytes of numbers alone"),
+        (lambda head: both(op(head, "full"), [1 << 20, 1 << 20]), "more than 68719476736 bytes"),
+        (lambda head: both(op(head, "full"), [1] * 70), "has 70 axes"),
+        (on("full", "value", {"complex": "1j"}), "does not fit float32"),
+        (on("full", "value", "one"), "value 'one': expected"),
+        (on("full", "dtype", {"dtype": "float64"}), "gives float64"),
+        (on("random_bits", "seed", -1), "64 bits"),
+        (on("slice", "starts", [7, 0, 0]), "not within a size of"),
+    ],
+)
+def test_operations_are_checked_by_their_contract(change, message, tmp_path):
+    def f(x):
+        y = ft.sum(x, axis=(0, 1), keepdims=True) + ft.full((4, 4, 2), 3.0)[:, 1:3]
+        return ft.permute(y, (1, 0, 2)), generator.uniform((2,))
+
+    generator, path = ft.Generator(3), tmp_path / "f.flgraph"
+    ft.compile(f, strict=True).save(path, array(2, 3, 2))
+    head, data = taken_apart(path)
+    change(head)
+    put_together(path, head, data)
+    with pytest.raises(ft.FileError, match=message):
+        ft.load_graph(path)
 
 
 def test_a_bool_of_another_byte_is_refused(tmp_path):

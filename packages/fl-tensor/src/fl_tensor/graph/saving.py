@@ -21,7 +21,7 @@ def content(compiled: Compiled[Any], args: tuple[Any, ...], kwargs: dict[str, An
     """The content of a file for ``compiled``, as ``Compiled.save``."""
     if args or kwargs:
         captured, structure = compiled._capture(args, kwargs), pytree.flatten((args, kwargs))[1]
-        if not compiled.calls and (captured.written or captured.updates):
+        if captured.written and not compiled.calls:
             raise ArgumentError(
                 "[save] the step has not been called yet, and makes its state when it is: call it "
                 "once, then save"
