@@ -91,7 +91,7 @@ def our_step(case: str, compiled: bool) -> Callable[[], object]:
     return run
 
 
-def their_step(case: str, compiled: bool) -> Callable[[], object]:
+def theirs(case: str) -> Any:
     import torch
     from torch import nn
 
@@ -107,26 +107,29 @@ def their_step(case: str, compiled: bool) -> Callable[[], object]:
             y = y[0] if isinstance(y, tuple) else y
             return self.head(y[:, -1])
 
-    model: Any
     if case in ("tiny", "mlp"):
         sizes = (16, 16, 16, 16) if case == "tiny" else (784, 256, 256, 10)
         layers: list[Any] = []
         for a, b in zip(sizes, sizes[1:], strict=False):
             layers += [nn.Linear(a, b), nn.ReLU()]
-        model = nn.Sequential(*layers[:-1])
-    elif case == "cnn":
-        model = nn.Sequential(
+        return nn.Sequential(*layers[:-1])
+    if case == "cnn":
+        return nn.Sequential(
             nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
             nn.Flatten(), nn.Linear(64 * 7 * 7, 128), nn.ReLU(), nn.Linear(128, 10),
         )  # fmt: skip
-    elif case == "lstm":
-        model = Last(nn.LSTM(32, 64, batch_first=True), 64)
-    else:
-        made = [
-            nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True) for _ in range(2)
-        ]
-        model = Last(nn.Sequential(*made), 64)
+    if case == "lstm":
+        return Last(nn.LSTM(32, 64, batch_first=True), 64)
+    made = [nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True) for _ in range(2)]
+    return Last(nn.Sequential(*made), 64)
+
+
+def their_step(case: str, compiled: bool) -> Callable[[], object]:
+    import torch
+    from torch import nn
+
+    model = theirs(case)
     optimizer = torch.optim.SGD(model.parameters(), LR, momentum=MOMENTUM)
     shape, classes = BATCHES[case]
     x, y = torch.randn(shape), torch.randint(0, classes, shape[:1])

@@ -412,3 +412,13 @@ def test_the_variables_of_libraries_are_theirs():
     for _ in range(3):
         assert close(compiled(array(3)), array(3) * 2 + 1)
     assert compiled.compiled_calls == 2
+
+
+def test_a_compiled_function_may_call_another_one():
+    held = [array(3, seed=1)]
+    inner = ft.compile(lambda x: x * held[0])
+    outer = ft.compile(lambda x: inner(x) + 1, strict=True)
+    for seed in range(4):
+        held[0] = array(3, seed=seed)
+        assert close(outer(array(3)), array(3) * held[0] + 1)
+    assert outer.compiled_calls == 3

@@ -65,6 +65,7 @@ def _trained() -> Any:
 
 WEIGHTS = _written("w.safetensors", lambda path: nn.save_weights(path, model()))
 CHECKPOINT = _written("c.safetensors", lambda path: nn.save_checkpoint(path, model()))
+GRAPH = _written("g.flgraph", lambda path: nn.compile(model()).save(path, x()))
 IDX = struct.pack(">BBBBI", 0, 0, 8, 1, 6) + bytes(6)
 
 
@@ -142,6 +143,24 @@ TARGETS: list[Target] = [
         path="output_path",
         tensors="mapping",
         metadata="mapping",
+    ),
+    target(
+        "ft.load_graph",
+        {"path": At("g.flgraph", GRAPH)},
+        path="input_path",
+        backend="choice",
+    ),
+    target(
+        "ft.load_graph of a damaged file",
+        {"path": At("g.flgraph", GRAPH)},
+        call=ft.load_graph,
+        path=damaged("g.flgraph", GRAPH),
+    ),
+    target(
+        "ft.compile saved",
+        {"path": At("g.flgraph")},
+        call=lambda path: ft.compile(lambda x: x + 1).save(path, x()),
+        path="output_path",
     ),
     target("nn.JsonLog", {"path": At("log")}, path="no_path"),
     target("nn.run_folder", {"path": At("run")}, path="no_path", call=lambda path: _entered(path)),

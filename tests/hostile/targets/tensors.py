@@ -39,6 +39,14 @@ def _noted(value: Any, name: Any) -> Any:
     return graph.fixed
 
 
+def _part(feeds: Any, fetches: Any) -> Any:
+    given = x()
+    with ft.trace() as graph:
+        graph.input(given, "x")
+        graph.output(ft.named(ft.exp(given), "y"))
+    return ft.extract(graph, feeds=feeds, fetches=fetches)
+
+
 CREATED = {"dtype": "dtype", "device": "device"}
 
 TARGETS: list[Target] = [
@@ -366,6 +374,14 @@ TARGETS: list[Target] = [
         _0="number",
         _1="string",
         call=_noted,
+    ),
+    target("ft.named", {"0": x, "1": "hidden"}, _0="required_array", _1="string"),
+    target(
+        "ft.extract of a graph",
+        {"feeds": ["x"], "fetches": ["y"]},
+        call=_part,
+        feeds="iterable",
+        fetches="iterable",
     ),
     target(
         "ft.batch_norm",

@@ -57,7 +57,7 @@ def compile(
     Models and optimizers have the new values after each call. Learning rates, step counts and
     random streams go on as they do without. Gradients that the step has used for an update are
     gone after it. Results are Tensors. The step may be called, changed by ``model.eval()``, saved
-    and loaded as before. Raises ModuleError for other owners.
+    and loaded as before. It may be a module itself. Raises ModuleError for other owners.
     """
     for owner in owners:
         if not isinstance(owner, (Module, Optimizer, ft.Generator)):
@@ -65,6 +65,8 @@ def compile(
                 f"[compile] a {type(owner).__name__}: give the modules, optimizers and generators "
                 f"of the step, as nn.compile(step, model, optimizer)"
             )
+    if isinstance(step, Module):
+        owners = (step, *owners)
     return Compiled(step, StepState(step, owners), check_every, strict)
 
 

@@ -177,6 +177,8 @@ if TYPE_CHECKING:
     from fl_tensor.functions.special import polygamma as polygamma
     from fl_tensor.functions.special import xlogy as xlogy
     from fl_tensor.graph.compiled import compile as compile
+    from fl_tensor.graph.loaded import load_graph as load_graph
+    from fl_tensor.graph.naming import named as named
     from fl_tensor.numpy_functions.creating import *  # noqa: F403
     from fl_tensor.numpy_functions.data_types import *  # noqa: F403
     from fl_tensor.numpy_functions.elementwise import *  # noqa: F403
@@ -219,6 +221,8 @@ _LATER = {
         "functions.sets": "unique unique_all unique_counts unique_inverse unique_values",
         "functions.special": "polygamma xlogy",
         "graph.compiled": "compile",
+        "graph.loaded": "load_graph",
+        "graph.naming": "named",
         "numpy_functions.creating": (
             "array asarray_chkfinite copy diag_indices diag_indices_from diagflat frombuffer "
             "fromfunction fromiter identity indices ix_ mask_indices tri tril_indices_from "

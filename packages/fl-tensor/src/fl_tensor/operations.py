@@ -16,8 +16,8 @@ from fl_tensor.cached import cached_property
 from fl_tensor.capabilities import OptionalOps
 from fl_tensor.device import CPU
 from fl_tensor.dtypes import DType
+from fl_tensor.roles import role as role
 
-ARRAY_ROLES = frozenset("APNFIZQRS")
 FIRST = "1.0"
 
 
@@ -53,13 +53,6 @@ class OpSpec:
         result = str(inspect.signature(self.function).return_annotation)
         arrow = "" if result in ("Any", "A") else f" -> {result}"
         return f"({', '.join(map(source, self.parameters))}){arrow}"
-
-
-def role(parameter: inspect.Parameter) -> str:
-    """The role letter of an array parameter (``fl_tensor.roles``), "" for any other."""
-    kind = str(parameter.annotation).removesuffix(" | None")
-    kind = kind.removeprefix("Sequence[").removesuffix("]")
-    return kind if kind in ARRAY_ROLES else ""
 
 
 def is_sequence(parameter: inspect.Parameter) -> bool:

@@ -22,7 +22,10 @@ Padding  a pair (low, high) of ints per spatial axis: elements before and after.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from inspect import Parameter
 
 A: TypeAlias = Any
 P: TypeAlias = Any
@@ -40,3 +43,11 @@ Shape: TypeAlias = tuple[int, ...]
 Scalar: TypeAlias = bool | int | float | complex
 #: A namespace of operations: a backend over adapters, a tape over variables.
 Ops: TypeAlias = Any
+ARRAY_ROLES = frozenset("APNFIZQRS")
+
+
+def role(parameter: Parameter) -> str:
+    """The role letter of an array parameter, "" for any other."""
+    kind = str(parameter.annotation).removesuffix(" | None")
+    kind = kind.removeprefix("Sequence[").removesuffix("]")
+    return kind if kind in ARRAY_ROLES else ""

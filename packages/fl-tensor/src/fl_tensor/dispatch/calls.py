@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fl_tensor.backend import TensorAdapter, TensorBackend
+from fl_tensor.roles import role
 
 Options = Mapping[str, Any]
 
@@ -31,19 +32,15 @@ REQUIRED: Any = object()
 @functools.cache
 def parameters(name: str) -> tuple[Parameter, ...]:
     """The parameters of an operation, of ``constant`` and ``scalar`` too."""
-    from fl_tensor import operations  # which loads ``inspect``
+    import inspect  # when first needed: it makes importing this package slower
 
-    spec = next((op for op in operations.every() if op.name == name), None)
-    if spec is None:
-        spec = operations.OpSpec(name, "", getattr(TensorBackend, name))
+    # The methods have the signatures of the functions that they call.
+    _, *found = inspect.signature(getattr(TensorBackend, name)).parameters.values()
     return tuple(
         Parameter(
-            p.name,
-            str(p.annotation),
-            operations.role(p),
-            REQUIRED if p.default is p.empty else p.default,
+            p.name, str(p.annotation), role(p), REQUIRED if p.default is p.empty else p.default
         )
-        for p in spec.parameters
+        for p in found
     )
 
 

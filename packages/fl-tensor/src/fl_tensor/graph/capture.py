@@ -265,7 +265,8 @@ def _record(
         written += more
         graph.output(*[slot.get() for slot in written])
         values = [number.get() for number in numbers]
-        outside = [recording.outside(value) for value in graph.inputs[known:]]
+        inputs_outside = graph.inputs[known:]
+        outside = [recording.outside(value) for value in inputs_outside]
     if graph.reads:
         raise CaptureError("it looks at data")
     own = names[len(names) - len(numbers) :]
@@ -279,10 +280,13 @@ def _record(
         for n in graph.nodes
     ]
     made = Graph(graph.inputs, graph.constants, nodes, graph.outputs).prune()
+    found = _found(function, outside)
+    for value, place in zip(inputs_outside, found, strict=True):
+        value.name = place.name
     return Capture(
         made,
         shape.with_plain(plain),
-        _found(function, outside),
+        found,
         tuple(written),
         clear,
         tuple(names),

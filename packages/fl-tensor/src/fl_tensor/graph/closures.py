@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fl_tensor.arrays.array import Array
 
-__all__ = ["Effects", "Place", "places"]
+__all__ = ["Effects", "Place", "Wrapped", "places"]
 
 #: So many objects are looked at, and so many steps from the function.
 MOST, DEPTH = 20_000, 8
@@ -26,6 +26,12 @@ _CLOSED = (str, bytes, int, float, complex, type(None), type, ModuleType, Builti
 
 #: Name, value, and how to get the value from what holds it.
 _Part: TypeAlias = tuple[str, Any, Callable[[Any], Any]]
+
+
+class Wrapped:
+    """A function with something beside it, which is no effect of a call."""
+
+    _function: Callable[..., Any]
 
 
 class Place(NamedTuple):
@@ -74,6 +80,8 @@ def _home(function: Any) -> Any:
 def _parts(holder: Any, home: Any) -> Iterator[_Part]:
     if isinstance(holder, FunctionType):
         yield from _of_function(holder, home)
+    elif isinstance(holder, Wrapped):
+        yield "function", holder._function, lambda wrapped: wrapped._function
     elif isinstance(holder, MethodType):
         yield "self", holder.__self__, lambda method: method.__self__
         yield "function", holder.__func__, lambda method: method.__func__
@@ -177,7 +185,7 @@ def _content_of(x: Any, home: Any) -> list[tuple[Any, Any]] | None:
         return list(x.items())
     if isinstance(x, FunctionType):
         return [(name, value) for name, value, _ in _of_function(x, home)]
-    if isinstance(x, _CLOSED) or not hasattr(x, "__dict__"):
+    if isinstance(x, (Wrapped, *_CLOSED)) or not hasattr(x, "__dict__"):
         return None
     return list(vars(x).items())
 

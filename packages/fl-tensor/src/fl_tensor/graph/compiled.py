@@ -25,6 +25,7 @@ from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.stack import current
 from fl_tensor.errors import ArgumentError, CaptureError
+from fl_tensor.files import AnyPath
 from fl_tensor.graph import pytree
 from fl_tensor.graph.capture import (
     Capture,
@@ -34,10 +35,10 @@ from fl_tensor.graph.capture import (
     capture,
     placeholder,
 )
-from fl_tensor.graph.closures import places
+from fl_tensor.graph.closures import Wrapped, places
 from fl_tensor.graph.host_numbers import evaluator
 from fl_tensor.graph.ir import Graph
-from fl_tensor.graph.source import compiled_source
+from fl_tensor.graph.source import prepared
 from fl_tensor.random import defaults
 from fl_tensor.random.generator import Generator
 from fl_tensor.reproducible import is_reproducible
@@ -117,7 +118,7 @@ class _Executable:
         self.new_numbers = evaluator([*updates, *results], captured.names)
         self.count = len(captured.graph.outputs) - len(captured.written)
         self.updated = [self.numbers[i] for i, _ in captured.updates]
-        self.run = _prepared(captured.graph, backend, captured.names)
+        self.run = prepared(captured.graph, backend, captured.names)
         #: Of the inputs of ``run``: slots whose tensors are taken out for the call, and what is in
         #: their place meanwhile.
         self.taken: list[tuple[int, TensorSlot, Tensor]] = []
@@ -176,13 +177,6 @@ def _absent(x: Tensor) -> Tensor:
     return Tensor(placeholder(x).adapter, x._backend)
 
 
-def _prepared(graph: Graph, backend: Any, names: tuple[str, ...]) -> Callable[..., Any]:
-    # Of its own class: a derived one may compute something differently.
-    prepare = type(backend).__dict__.get("prepare")
-    made = None if prepare is None else prepare(backend, graph, names)
-    return made or compiled_source(graph, backend, names)
-
-
 @functools.cache
 def own_operations(backend: Hashable) -> frozenset[str]:
     """The derived operations that a backend writes itself: they stay whole in its graphs."""
@@ -190,7 +184,7 @@ def own_operations(backend: Hashable) -> frozenset[str]:
     return frozenset(n for n in names if getattr(backend, n) is not getattr(DerivedOps, n))
 
 
-class Compiled(Generic[R]):
+class Compiled(Wrapped, Generic[R]):
     """A compiled function: see ``compile``.
 
     calls, compiled_calls   how often it was called, and how often a graph ran
@@ -316,12 +310,26 @@ class Compiled(Generic[R]):
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for such arguments: its inputs are their arrays and the tensors of the state.
         Raises CaptureError where there is none."""
-        leaves, _ = pytree.flatten((args, kwargs))
-        arrays = [x for x in leaves if isinstance(x, Array)]
+        return self._capture(args, kwargs).graph
+
+    def _capture(self, args: Any, kwargs: Any) -> Capture:
+        arrays = [x for x in pytree.flatten((args, kwargs))[0] if isinstance(x, Array)]
         backend = arrays[0]._backend if arrays else registry.current_backend()
         self._state.signature()  # looks where the state is now
         whole = own_operations(backend.__class__)
-        return capture(self._function, (args, kwargs), self._state, whole).graph
+        return capture(self._function, (args, kwargs), self._state, whole)
+
+    def save(self, path: AnyPath, *args: Any, **kwargs: Any) -> None:
+        """Write the graph for such arguments, with its state, to a file that ``ft.load_graph``
+        runs without this function; without arguments, the one graph that there is.
+
+        Parameters, buffers and slots of optimizers are saved as they are now, learning rates and
+        step counts too. Raises CaptureError where there is no graph, ArgumentError where there are
+        several or none yet, or no file can hold it, FileError where it cannot be written.
+        """
+        from fl_tensor.graph import file, saving
+
+        file.write(path, saving.content(self, args, kwargs))
 
     def explain(self) -> str:
         """What was captured, for which arguments, and why something was not."""

@@ -165,6 +165,24 @@ class Graph:
 
         return dce.dce(self, self.outputs if outputs is None else list(outputs))
 
+    def extract(self, feeds: Iterable[str | Value], fetches: Iterable[str | Value]) -> Graph:
+        """The part that computes ``fetches`` from ``feeds``, as a graph with these inputs and
+        outputs, in this order:
+
+            part = graph.extract(feeds=["hidden", "v"], fetches=["logits"])
+            (logits,) = part(hidden, v)
+
+        Values are given by name (``ft.named``, names of inputs and of state) or as they are. A feed
+        may be any value, and what only it needs is left out. All other inputs that the fetches need
+        have to be fed, too.
+
+        Raises ArgumentError for an unknown name, or one of several values; for a fetch that needs
+        an input which is not fed; and for a part with numbers that change from call to call.
+        """
+        from fl_tensor.graph import extract
+
+        return extract.extract(self, feeds, fetches)
+
     def to_json(self) -> str:
         """The graph as text; constants in base64."""
         from fl_tensor.graph import serialize

@@ -15,6 +15,7 @@ from fl_tensor.dispatch import calls
 from fl_tensor.dispatch.stack import operation_names
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, FlError
+from fl_tensor.graph.host_numbers import HostExpression
 from fl_tensor.graph.ir import Constant, Fixed, Graph, Node, Ref, Value
 
 FORMAT = "fl-graph"
@@ -23,10 +24,14 @@ VERSION = 1
 
 def to_json(graph: Graph) -> str:
     """``Graph.to_json``."""
-    constants = [
-        {**_value(value), "data": base64.b64encode(data).decode()}
-        for value, data in graph.constants
-    ]
+    return json.dumps(to_dict(graph), allow_nan=False)
+
+
+def to_dict(graph: Graph, constant: Callable[[Constant], dict[str, Any]] | None = None) -> Any:
+    """What ``to_json`` writes. ``constant`` says where the bytes of a constant are, by default in
+    base64 beside it."""
+    where = constant or _beside
+    constants = [{**_value(each.value), **where(each)} for each in graph.constants]
     nodes = [
         {
             "op": node.op,
@@ -36,7 +41,7 @@ def to_json(graph: Graph) -> str:
         }
         for node in graph.nodes
     ]
-    made = {
+    return {
         "format": FORMAT,
         "version": VERSION,
         "inputs": [_value(v) for v in graph.inputs],
@@ -46,19 +51,16 @@ def to_json(graph: Graph) -> str:
         "reads": [v.id for v in graph.reads],
         "fixed": [[f.name, _encode(f.value)] for f in graph.fixed],
     }
-    return json.dumps(made, allow_nan=False)
+
+
+def _beside(constant: Constant) -> dict[str, Any]:
+    return {"data": base64.b64encode(constant.data).decode()}
 
 
 def from_json(text: str) -> Graph:
     """``Graph.from_json``."""
     try:
-        data = json.loads(text)
-        if data.get("format") != FORMAT or data.get("version") != VERSION:
-            raise ArgumentError(
-                f"format {data.get('format')!r} version {data.get('version')!r}: expected "
-                f"{FORMAT!r} version {VERSION}"
-            )
-        return _Reader().graph(data)
+        return _Reader().graph(json.loads(text))
     except FlError as error:
         raise ArgumentError(f"[graph] {error}") from None
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -77,6 +79,8 @@ def _reference(ref: Ref) -> Any:
 
 
 def _encode(value: Any) -> Any:
+    if isinstance(value, HostExpression):
+        return {"expression": value.source}
     if isinstance(value, DType):
         return {"dtype": value.name}
     if isinstance(value, Device):
@@ -92,11 +96,19 @@ def _encode(value: Any) -> Any:
     raise ArgumentError(f"[graph] a parameter is a {type(value).__name__}, which JSON cannot hold")
 
 
+def _expression(source: Any) -> HostExpression:
+    from fl_tensor.graph import expressions
+
+    names = expressions.names_in(str(source))
+    return HostExpression(expressions.check(source, names, names))
+
+
 _DECODERS: dict[str, Callable[[str], Any]] = {
     "dtype": dtypes.dtype,
     "device": Device.parse,
     "complex": complex,
     "float": float,
+    "expression": _expression,
 }
 
 
@@ -116,6 +128,11 @@ class _Reader:
         self.values: dict[int, Value] = {}
 
     def graph(self, data: dict[str, Any]) -> Graph:
+        if data.get("format") != FORMAT or data.get("version") != VERSION:
+            raise ArgumentError(
+                f"format {data.get('format')!r} version {data.get('version')!r}: expected "
+                f"{FORMAT!r} version {VERSION}"
+            )
         inputs = [self.define(v) for v in data["inputs"]]
         constants = [self.constant(c) for c in data["constants"]]
         nodes = [self.node(n) for n in data["nodes"]]
@@ -151,15 +168,19 @@ class _Reader:
 
     def constant(self, data: dict[str, Any]) -> Constant:
         value = self.define(data)
-        try:
-            content = base64.b64decode(data["data"], validate=True)
-        except binascii.Error as error:
-            raise ArgumentError(f"constant {value.id}: {error}") from None
+        content = self.content_of(value, data)
         if len(content) != math.prod(value.shape) * value.dtype.itemsize:
             raise ArgumentError(
                 f"constant {value.id}: {len(content)} bytes do not fill {value.type}"
             )
         return Constant(value, content)
+
+    def content_of(self, value: Value, data: dict[str, Any]) -> Any:
+        """The bytes of a constant."""
+        try:
+            return base64.b64decode(data["data"], validate=True)
+        except binascii.Error as error:
+            raise ArgumentError(f"constant {value.id}: {error}") from None
 
     def node(self, data: dict[str, Any]) -> Node:
         name = data["op"]

@@ -27,10 +27,19 @@ from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.host_numbers import NAMES, HostExpression
 from fl_tensor.graph.ir import Graph, Node, Ref, Value
 
-__all__ = ["compiled_source"]
+__all__ = ["compiled_source", "prepared"]
 
 #: Operations whose results are numbers and arrays that depend on their parameters alone.
 _GENERATORS = frozenset(("full", "arange", "random_bits"))
+
+
+def prepared(graph: Graph, backend: Any, names: Sequence[str] = ()) -> Callable[..., Any]:
+    """What ``backend.prepare`` makes of a graph, or its source: a function as ``compiled_source``
+    gives it."""
+    # Of its own class: a derived one may compute something differently.
+    prepare = type(backend).__dict__.get("prepare")
+    made = None if prepare is None else prepare(backend, graph, names)
+    return made or compiled_source(graph, backend, names)
 
 
 def compiled_source(graph: Graph, ops: Any, names: Sequence[str] = ()) -> Callable[..., Any]:

@@ -6,13 +6,14 @@ NumPy's functions that write into their operand return a new array here; the ope
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import fl_tensor as ft
 from fl_tensor import arguments, dtypes
 from fl_tensor.arguments import axis_of
 from fl_tensor.dispatch.frontend import ArrayLike, cast, operand, operands_of, prepare_all
+from fl_tensor.graph.ir import Graph, Value
 from fl_tensor.numpy_functions.shaping import ravel
 
 __all__ = [
@@ -184,8 +185,20 @@ def _mask(op: str, condition: ArrayLike) -> Any:
 # ---- choosing ------------------------------------------------------------------------------------
 
 
-def extract(condition: ArrayLike, x: ArrayLike) -> Any:
-    """The elements of ``x`` in C order where ``condition`` is not zero."""
+def extract(
+    condition: ArrayLike | Graph,
+    x: ArrayLike | None = None,
+    *,
+    feeds: Iterable[str | Value] = (),
+    fetches: Iterable[str | Value] = (),
+) -> Any:
+    """The elements of ``x`` in C order where ``condition`` is not zero. Of a graph,
+    ``ft.extract(graph, feeds=..., fetches=...)`` is ``graph.extract(feeds, fetches)``: the part
+    that computes ``fetches`` from ``feeds``."""
+    if isinstance(condition, Graph):
+        return condition.extract(feeds, fetches)
+    if x is None:
+        raise ft.DTypeError("[extract] x is None: expected an array, or a graph for the condition")
     condition, x = operands_of("extract", "AA", condition, x)
     return ft.take(x, flatnonzero(condition))
 
