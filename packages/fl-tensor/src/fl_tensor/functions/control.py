@@ -59,6 +59,7 @@ def cond(
     first, second = [body.result for body in branches]
     _same("cond", "the branches", "the first", first, "the second", second)
     graphs, closed = joined(branches, len(given))
+    bodies.refuse_cut("cond", branches, [*given, *closed])
     found = _run(
         "cond", [_truth("cond", predicate), *given, *closed], lambda xs: (xs[0], xs[1:], *graphs)
     )
@@ -111,6 +112,7 @@ def while_loop(
             break
     (goes_on, step), closed = joined(traced, len(given))
     count = len(given)
+    bodies.refuse_cut("while_loop", traced[1:], [*given, *closed])
     found = _run("while_loop", [*given, *closed], lambda xs: (xs, goes_on, step, count, most))
     return _filled(structure, leaves, found)
 
@@ -171,6 +173,7 @@ def scan(
     graph = _closed_between(traced.graph, count, len(rows))
     operands = [*given, *traced.closed, *rows]
     numbers = count, len(rows), steps, reverse
+    bodies.refuse_cut("scan", [traced], operands)
     found = _run("scan", operands, lambda xs: (xs, None, graph, *numbers))
     ys, of_ys = traced.result[1]
     return _filled(structure, leaves, found[:count]), _filled(of_ys, ys, found[count:])

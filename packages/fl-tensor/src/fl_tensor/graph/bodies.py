@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
 from fl_tensor import rules
@@ -23,11 +24,25 @@ from fl_tensor.graph.host_numbers import HostNumber
 from fl_tensor.graph.ir import Graph, Value
 from fl_tensor.wrappers.trace import trace
 
-__all__ = ["WATCHERS", "Body", "Watcher", "is_capturing", "joined", "trace_body", "whole_names"]
+__all__ = [
+    "OBSERVERS",
+    "Body",
+    "BodyObserver",
+    "is_capturing",
+    "joined",
+    "refuse_cut",
+    "trace_body",
+    "whole_names",
+]
 
 
-class Watcher(Protocol):
-    """What another package has to know of a body while it is traced."""
+class BodyObserver(Protocol):
+    """What another package has to know of a body while it is traced.
+
+    cut  what in the body cuts gradients off, which its graph does not keep; "" where nothing does
+    """
+
+    cut: str
 
     def begin(self, x: Array) -> Any:
         """What takes the place of ``x``, a value without data that the body is given."""
@@ -36,17 +51,20 @@ class Watcher(Protocol):
         """The array from around the body that has this adapter, where it is more than that."""
 
 
-#: Each gives a watcher for one body, as a context manager.
-WATCHERS: list[Callable[[str], AbstractContextManager[Watcher]]] = []
+#: Each gives a observer for one body, as a context manager.
+OBSERVERS: list[Callable[[], AbstractContextManager[BodyObserver]]] = []
+#: Those of the body that is being traced.
+_OBSERVING: ContextVar[Sequence[BodyObserver]] = ContextVar("fl_tensor_body_observers", default=())
 
 
 class Body(NamedTuple):
     """A traced function: its graph, whose last inputs stand for the arrays ``closed`` from around
-    it, and what it returned, on ``null``."""
+    it; what it returned, on ``null``; what in it cuts gradients off."""
 
     graph: Graph
     closed: list[Array]
     result: Any
+    cut: str
 
 
 def is_capturing(arrays: Sequence[Array]) -> bool:
@@ -71,7 +89,8 @@ def trace_body(
     returns. Raises CaptureError for what no graph does."""
     recorder = _BodyTrace(op, whole_names())
     with ExitStack() as stack:
-        watchers = [stack.enter_context(watcher(op)) for watcher in WATCHERS]
+        observers = [stack.enter_context(observer()) for observer in OBSERVERS]
+        stack.callback(_OBSERVING.reset, _OBSERVING.set(observers))
         stack.enter_context(under(_without_watching()))
         stack.enter_context(registry.use(registry.null_backend()))
         graph = stack.enter_context(recorder)
@@ -82,8 +101,8 @@ def trace_body(
             inner = placeholder(x)
             graph.input(inner)
             ghost: Any = inner if isinstance(x, Tensor) else x._lift(inner)
-            for watcher in watchers:
-                ghost = watcher.begin(ghost)
+            for observer in observers:
+                ghost = observer.begin(ghost)
             ghosts.append(ghost)
         result = function(*ghosts)
         for x in outputs(result):
@@ -92,11 +111,27 @@ def trace_body(
                 recorder.closed[id(x._tensor().adapter)] = x
             graph.output(found)
         made = list(graph.outputs)
-        outside = [recorder.outside(value, watchers) for value in graph.inputs[len(given) :]]
+        outside = [recorder.outside(value, observers) for value in graph.inputs[len(given) :]]
     _refuse(op, graph)
     whole = Graph(graph.inputs, graph.constants, graph.nodes, made).prune()
     # Created in the context around the body.
-    return Body(whole, [make() for make in outside], result)
+    cut = "; ".join(dict.fromkeys(observer.cut for observer in observers if observer.cut))
+    return Body(whole, [make() for make in outside], result, cut)
+
+
+def refuse_cut(op: str, bodies: Sequence[Body], operands: Sequence[Any]) -> None:
+    """Raise CaptureError where gradients go through bodies that cut some of them off."""
+    cut = "; ".join(dict.fromkeys(body.cut for body in bodies if body.cut))
+    if not cut or not any(getattr(x, "requires_grad", False) for x in operands):
+        return
+    if around := _OBSERVING.get():  # it depends on the operands of that body
+        for observer in around:
+            observer.cut = cut
+        return
+    raise CaptureError(
+        f"[{op}] gradients go through its body, which cuts some of them off ({cut}): no graph "
+        f"keeps that. Do it before, and pass the result as an operand"
+    )
 
 
 def joined(bodies: Sequence[Body], given: int) -> tuple[list[Graph], list[Array]]:
@@ -109,7 +144,7 @@ def joined(bodies: Sequence[Body], given: int) -> tuple[list[Graph], list[Array]
             if x._priority > known._priority:
                 every[id(x._adapter)] = x
     graphs = []
-    for graph, closed, _ in bodies:
+    for graph, closed, *_ in bodies:
         own = dict(zip([id(x._adapter) for x in closed], graph.inputs[given:], strict=True))
         inputs = graph.inputs[:given]
         for key, x in every.items():
@@ -180,7 +215,7 @@ class _BodyTrace(trace):
             self._backends.setdefault(id(adapter), self._backend)
         return super()._value(adapter)
 
-    def outside(self, value: Value, watchers: Sequence[Watcher]) -> Callable[[], Array]:
+    def outside(self, value: Value, observers: Sequence[BodyObserver]) -> Callable[[], Array]:
         """How to get, in the context around the body, the array that an input stands for."""
         null = registry.null_backend()
         adapter = next(x for x, v in (self.graph._known or {}).values() if v is value)
@@ -188,8 +223,9 @@ class _BodyTrace(trace):
             number, dtype = self._numbers[id(adapter)]
             return lambda: Tensor(ops_for(null).scalar(number, dtype, CPU), null)
         found = self.closed.get(id(adapter))
-        for watcher in watchers:
-            found = watcher.original(adapter) or found
+        for observer in observers:
+            original = observer.original(adapter)
+            found = found if original is None else original
         if found is None:
             backend = null if isinstance(adapter, NullAdapter) else self._backends[id(adapter)]
             found = Tensor(adapter, backend)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fl_tensor import dtypes
-from fl_tensor.backend import TensorBackend
 from fl_tensor.dispatch import calls, registry
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.ir import Graph, Value
@@ -118,7 +117,7 @@ def _integer(ops: Any, x: Any) -> int:
 
 def _runner(body: Graph, ops: Any) -> Callable[..., Sequence[Any]]:
     """The body as a function of values of ``ops``."""
-    if not isinstance(ops, TensorBackend):  # layers see the operations
+    if not hasattr(type(ops), "prepare"):  # no backend: layers, which see the operations
         return lambda *xs: body.run(ops, xs)
     made = _PREPARED.setdefault(body, {})
     found = made.get(ops)
