@@ -16,6 +16,8 @@ from fl_tensor.errors import (
     ShapeError,
 )
 from fl_tensor.graph import Graph
+from fl_tensor.graph.constant_folding import fold_constants
+from fl_tensor.graph.cse import cse
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "acme-backend" / "src"
 
@@ -129,6 +131,33 @@ def test_no_steps_and_one(steps):
     assert ys["sum"].shape == (steps, 3) and ys["sign"].dtype is ft.bool
     assert steps or carry.tolist() == start.tolist()
     check(f, start, xs)
+
+
+def test_what_gives_nothing_is_no_node():
+    with ft.trace() as graph:
+        x = array(3) + 0
+        ft.cond(ft.sum(x) > 0, lambda: (), lambda: ())
+        assert ft.scan(lambda c, x: (None, None), None, x) == (None, None)
+        graph.output(x)
+    assert not {"cond", "scan"}.intersection(names(graph))
+
+
+def test_passes_keep_their_meaning():
+    def f(x):
+        c, ys = ft.scan(lambda c, x: (c * x, ft.sin(c)), ft.ones((3,)), ft.ones((4, 3)))
+        one, other = [
+            ft.cond(ft.sum(x) > 0, lambda v=v: ft.asarray([v]), lambda: ft.zeros((1,)))
+            for v in (1.0, 2.0)
+        ]
+        return c + x, ys, one, other
+
+    x = ft.asarray([1.0, 2.0, 3.0])
+    with ft.trace() as graph:
+        graph.input(x)
+        graph.output(*f(x))
+    for apply in (cse, fold_constants):  # both conds have the same text
+        assert_close(apply(graph).prune()(x), f(x))
+    assert names(cse(graph)).count("cond") == 2
 
 
 def test_no_trips():
@@ -403,6 +432,7 @@ def test_bodies_may_be_some_levels_deep():
         lambda data: nodes(data, "scan")["parameters"].update(body={"graph": {}}),
         lambda data: nodes(data, "scan")["parameters"].pop("reverse"),
         lambda data: nodes(data, "scan")["outputs"].pop(),
+        lambda data: nodes(data, "cond").update(outputs=[]),
         lambda data: nodes(data, "scan")["outputs"][0].update(shape=[7]),
         lambda data: nodes(data, "while_loop")["parameters"].update(most=-1),
         lambda data: nodes(data, "while_loop")["parameters"].update(most=None),

@@ -191,8 +191,8 @@ class trace(Wrapper):
         if name in ("constant", "scalar"):
             name, value = "full", parameters["value"]
             parameters = dict(shape=(), value=value, dtype=result.dtype, device=result.device)
-        if results and all(graph.find(x) is not None for x in results):
-            return  # a number made before, an operand handed back: nothing new
+        if all(graph.find(x) is not None for x in results):
+            return  # a number made before, an operand handed back, no result: nothing new
         made = tuple(graph.add(x) for x in results)
         graph.nodes.append(Node(name, tuple(inputs), parameters, made))
 
