@@ -282,6 +282,27 @@ def test_gradients_that_a_body_cuts_off_are_no_graph(cut):
     assert compiled.compiled_calls == 0 and "cuts some of them off" in compiled.explain()
 
 
+def test_gradients_are_cut_off_in_later_steps_too():
+    """The carry begins as a Tensor, which has no gradient to cut off, and is a Variable later."""
+    w = ag.Variable(array(3), requires_grad=True)
+    with ft.trace(), pytest.raises(CaptureError, match="half, which has a gradient of its own"):
+        ft.scan(lambda c, x: (half(c) * w + x, None), ft.zeros((3,), dtype="float64"), array(2, 3))
+
+
+def test_a_body_may_take_gradients_of_loops_that_are_differentiated_again():
+    def f(x, w):
+        def body(c, r):
+            v = c * 1.0
+            y, _ = ft.scan(lambda a, b: (ft.sin(a * b) + w, None), v, ft.stack([r, r]))
+            (g,) = ag.grad(ft.sum(y), [v], create_graph=True)
+            return ft.tanh(g) + c, g * r
+
+        c, ys = ft.scan(body, x, ft.stack([w, x]))
+        return ft.sum(c * c) + ft.sum(ys)
+
+    check(f, array(2), array(2, seed=1))
+
+
 def test_checkpoint_around_and_inside():
     def f(x, w):
         def body(c, r):
@@ -308,14 +329,16 @@ def test_checkpoint_around_and_inside():
         np.testing.assert_allclose(a.numpy(), b.tensor.numpy(), rtol=1e-9)
 
 
-def test_autocast_in_bodies(backend):
+@pytest.mark.parametrize("before", [True, False])
+def test_autocast_in_bodies(backend, before):
     if ft.bfloat16 not in backend.dtypes:
         pytest.skip("the backend has no bfloat16")
 
     def step(x, w):
         xs = [ag.Variable(v, requires_grad=True) for v in (x, w)]
         with ag.autocast("O1", compute="bfloat16"):
-            first = xs[0] @ xs[1]  # the weight is cast here, and the cast used in the body
+            # The weight is cast here, and the cast used in the body; or the other way round.
+            first = xs[0] @ xs[1] if before else xs[0]
             c, _ = ft.scan(
                 lambda c, r: (ft.tanh((c @ xs[1]).astype("float32") + r), None), xs[0], x[:, None]
             )
