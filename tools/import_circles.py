@@ -51,6 +51,7 @@ UPWARD = {
         "fl_tensor.arrays.display",
         "fl_tensor.ufuncs",
     ],
+    "fl_tensor.backend": ["fl_tensor.graph.control"],
     "fl_tensor.dispatch.frontend": ["fl_tensor.functions.creation"],
     "fl_tensor.dtypes": ["fl_tensor.exchange.dtypes"],
     "fl_tensor.graph.ir": [

@@ -52,6 +52,13 @@ def memory_programs(session: nox.Session) -> None:
     in_workshop(session, "python", "-m", "pytest", "-q", tests, env={"FL_MEMORY_PROGRAMS": "10000"})
 
 
+@nox.session(default=False, tags=["fl-autograd"], **shared)
+def control_programs(session: nox.Session) -> None:
+    """1,000 random programs with control flow on three backends: captured as on values."""
+    tests = "packages/fl-autograd/tests/test_control_programs.py"
+    in_workshop(session, "python", "-m", "pytest", "-q", tests, env={"FL_CONTROL_PROGRAMS": "1000"})
+
+
 @nox.session(default=False, tags=["fl-nn"], **shared)
 def run_folders(session: nox.Session) -> None:
     """20 pairs of trainings that begin at once in one folder, and 20 that are killed in one."""

@@ -99,6 +99,11 @@ class HasUndeclaredTransforms(Correct):
         raise NotImplementedError("not yet")
 
 
+class ScansForward(Correct):
+    def scan(self, xs, count, body, carries, scanned, steps, reverse=False):
+        return super().scan(xs, count, body, carries, scanned, steps)
+
+
 class HidesParts(Correct):
     CONTRACT = (1, 0)
     capabilities = frozenset({"linalg"})
@@ -116,6 +121,7 @@ class HidesParts(Correct):
         (TakesAPublicName, "test_names", "flush: begin names of your own with _"),
         (IsNeverReady, "test_what_was_evaluated_is_ready", "is_ready gave False for a value that"),
         (CachesResults, "test_call_composition", r"x \* 2.0 \+ x of \[3.0, 5.0\]"),
+        (ScansForward, "test_control_flow", r"scan, reverse gave \[3124.0, .*: expected \[3421.0"),
         (ClaimsPartsWithoutNumbers, "test_complex_dtypes_have_parts", "no complex dtype"),
         (
             HasUndeclaredTransforms,

@@ -69,6 +69,27 @@ TARGETS: list[Target] = [
         for name in ("ft.compile", "nn.compile")
     ),
     target(
+        "ft.cond",
+        {"0": True, "1": Ready(square), "2": Ready(square), "3": v},
+        _0="flag",
+        _1="callable",
+        _2="callable",
+    ),
+    target(
+        "ft.while_loop",
+        {"test": Ready(lambda x: ft.sum(x) < 0), "body": Ready(square), "carry": v},
+        test="callable",
+        body="callable",
+        most="count",
+    ),
+    target(
+        "ft.scan",
+        {"body": Ready(lambda c, x: (c, x)), "carry": v, "xs": v},
+        body="callable",
+        length="count",
+        reverse="flag",
+    ),
+    target(
         "nn.compile of modules", {"0": Ready(square), "1": lambda: nn.Linear(3, 4)}, _1="module"
     ),
     target("ag.checkpoint", {"0": Ready(square), "1": v}, _0="callable"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from fl_autograd import bodies as _bodies  # noqa: F401 - registers itself
 from fl_autograd._version import __version__
 from fl_autograd.anomaly import detect_anomaly
 from fl_autograd.casting import as_operation, autocast, is_autocast_enabled

@@ -37,6 +37,11 @@ class _Tapes(dict[Any, Any]):
 _TAPES = _Tapes()
 
 
+def own_tape(base: Any) -> Any:
+    """The tape of a backend, whatever recorders have chosen."""
+    return _TAPES[base]
+
+
 def tape_for(base: Any) -> Any:
     """The namespace that computes for variables on a backend: its tape, one per backend, unless a
     recorder (``extend.Recorder``) has chosen another one for this context."""

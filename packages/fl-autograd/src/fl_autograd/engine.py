@@ -18,7 +18,7 @@ from fl_autograd.gradients import (
 )
 from fl_autograd.graph_search import FREED_MESSAGE, LAST, ONCE, count_dependencies, nodes_leading_to
 from fl_autograd.hooks import call_after, call_before
-from fl_autograd.mode import enable_grad
+from fl_autograd.mode import enable_grad, note_cut
 from fl_autograd.node import Node
 from fl_autograd.operation_errors import explain
 from fl_autograd.slice_gradients import SliceGradients
@@ -48,6 +48,8 @@ def propagate(
 ) -> dict[Node, Variable]:
     """Propagate ``grads`` from ``outputs``. With ``wanted`` return the gradients of those nodes
     that are reached, and touch no leaf; without it accumulate into the leaves."""
+    if not create_graph:
+        note_cut("a gradient without create_graph")
     pending: dict[Node, Any] = {}
     for output, grad in zip(outputs, grads, strict=True):
         if output._node is None:

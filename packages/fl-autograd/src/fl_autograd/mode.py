@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,6 +46,27 @@ _mode: ContextVar[bool | RecorderStack] = ContextVar("fl_autograd_mode", default
 
 #: False: nothing is recorded; True: nodes and nothing else; else the recorders to tell.
 recording: Callable[[], bool | RecorderStack] = _mode.get
+
+
+#: What is told, while a body of control flow is traced, that gradients are cut off in it.
+BODY: ContextVar[Callable[[str], object] | None] = ContextVar("fl_autograd_body", default=None)
+
+
+def note_cut(what: str) -> None:
+    """``what`` cuts gradients off: no graph keeps that (``bodies``)."""
+    told = BODY.get()
+    if told is not None and _mode.get() is not False:
+        told(what)
+
+
+@contextmanager
+def untold() -> Iterator[None]:
+    """What is cut off in the block is no part of a body that is traced around it."""
+    token = BODY.set(None)
+    try:
+        yield
+    finally:
+        BODY.reset(token)
 
 
 def is_grad_enabled() -> bool:
@@ -90,6 +112,7 @@ class no_grad(_Mode):
     """``with no_grad():`` or ``@no_grad()``: nothing is recorded, results need no gradient."""
 
     def _value(self) -> bool | RecorderStack:
+        note_cut("no_grad()")
         return False
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from fl_autograd import compile as compiler
-from fl_autograd import operators
+from fl_autograd import control, operators
 from fl_autograd.mode import recording
 from fl_autograd.rules import NON_DIFFERENTIABLE, RULES
 from fl_autograd.variable import Variable, variable
@@ -63,6 +63,29 @@ class Tape(DerivedOps):
         flat = self.equal(size, self.constant(0.0, size))
         size = self.where(flat, self.constant(1.0, size), size)
         return self.where(flat, self.constant(0.0, x), self.divide(x, self.cast(size, x.dtype)))
+
+    def cond(self, predicate: Variable, xs: Any, then: Any, other: Any) -> tuple[Variable, ...]:
+        """As a backend's (``rules.control``)."""
+        return control.cond(self.base, predicate, xs, then, other)
+
+    def while_loop(
+        self, xs: Any, test: Any, body: Any, carries: int, most: int, keep: bool = False
+    ) -> tuple[Variable, ...]:
+        """As a backend's (``rules.control``)."""
+        return control.while_loop(self.base, xs, test, body, carries, most, keep)
+
+    def scan(
+        self,
+        xs: Any,
+        count: Variable | None,
+        body: Any,
+        carries: int,
+        scanned: int,
+        steps: int,
+        reverse: bool = False,
+    ) -> tuple[Variable, ...]:
+        """As a backend's (``rules.control``)."""
+        return control.scan(self.base, xs, count, body, carries, scanned, steps, reverse)
 
     def recast(self, x: Variable, dtype: Any, made: Any) -> Variable:
         """``cast(x, dtype)``, floating, whose value ``made``, an adapter, is known: recorded and

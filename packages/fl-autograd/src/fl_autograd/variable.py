@@ -9,7 +9,7 @@ from weakref import ref
 from fl_autograd.dispatch import namespace_for, promoted_dtype, tape_for
 from fl_autograd.errors import GradError
 from fl_autograd.inplace import InPlace
-from fl_autograd.mode import is_grad_enabled, recording
+from fl_autograd.mode import is_grad_enabled, note_cut, recording
 from fl_autograd.node import Hook, Leaf, Node
 from fl_tensor import Array, Device, Tensor
 from fl_tensor.arguments import function_of
@@ -79,6 +79,8 @@ class Variable(InPlace, Array):
 
             value = asarray(value)
         tensor = value._tensor()
+        if isinstance(value, Variable) and value._node is not None:
+            note_cut("Variable(x)")
         self._adapter = tensor._adapter
         self._backend = tensor._backend
         self._node = None
@@ -126,6 +128,8 @@ class Variable(InPlace, Array):
     def tensor(self) -> Tensor:
         """The value. Assigning gives the variable another value of the same shape and dtype; graphs
         recorded before keep the old one. GradError for the result of a recorded operation."""
+        if self._node is not None:
+            note_cut("Variable.tensor")
         return Tensor(self._adapter, self._backend)
 
     @tensor.setter
@@ -152,6 +156,8 @@ class Variable(InPlace, Array):
 
     def detach(self) -> Variable:
         """The same value without history."""
+        if self._node is not None:
+            note_cut("detach()")
         return variable(self._adapter, self._backend, None)
 
     def to(self, target: Any) -> Any:
@@ -191,6 +197,8 @@ class Variable(InPlace, Array):
             raise DTypeError(
                 f"a Variable of {self.dtype} cannot require a gradient: cast it to a floating dtype"
             )
+        if not value:
+            note_cut("requires_grad = False")
         self._node = Leaf(self.shape, self.dtype, self._backend) if value else None
 
     @property

@@ -156,6 +156,9 @@ if TYPE_CHECKING:
     from fl_tensor.dtype_setting import default_dtype as default_dtype
     from fl_tensor.dtype_setting import get_default_dtype as get_default_dtype
     from fl_tensor.dtype_setting import set_default_dtype as set_default_dtype
+    from fl_tensor.functions.control import cond as cond
+    from fl_tensor.functions.control import scan as scan
+    from fl_tensor.functions.control import while_loop as while_loop
     from fl_tensor.functions.distances import cdist as cdist
     from fl_tensor.functions.quantiles import nanpercentile as nanpercentile
     from fl_tensor.functions.quantiles import nanquantile as nanquantile
@@ -214,6 +217,7 @@ _LATER = {
     name: module
     for module, names in {
         "dtype_setting": "default_dtype get_default_dtype set_default_dtype",
+        "functions.control": "cond scan while_loop",
         "functions.distances": "cdist",
         "functions.quantiles": "nanpercentile nanquantile percentile quantile",
         "functions.scans": "cummax cummin logcumsumexp",

@@ -463,6 +463,53 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """
         return None
 
+    def cond(self, predicate: A, xs: Sequence[A], then: Any, other: Any) -> tuple[A, ...]:
+        """The results of one of two ``fl_tensor.graph.Graph``s of ``xs``: of ``then`` where the
+        bool ``predicate``, of shape (), is true. Both graphs have outputs of the same types. As
+        inherited, the graph that is chosen runs on this backend."""
+        from fl_tensor.graph import control
+
+        return control.cond(self, predicate, xs, then, other)
+
+    def while_loop(
+        self,
+        xs: Sequence[A],
+        test: Any,
+        body: Any,
+        carries: int,
+        most: int,
+        keep: bool = False,
+    ) -> tuple[A, ...]:
+        """``xs`` are the first carry, so many as ``carries``, and values that stay. While the graph
+        ``test`` of all of them is true, the graph ``body`` of them gives the next carry. Returns
+        the last one. With ``keep`` also the number of trips, int64 of shape (), and each carry
+        before each trip: (most, ...), zeros from the last trip on. ArgumentError after ``most``
+        trips. As inherited, the graphs run on this backend."""
+        from fl_tensor.graph import control
+
+        return control.while_loop(self, xs, test, body, carries, most, keep)
+
+    def scan(
+        self,
+        xs: Sequence[A],
+        count: A | None,
+        body: Any,
+        carries: int,
+        scanned: int,
+        steps: int,
+        reverse: bool = False,
+    ) -> tuple[A, ...]:
+        """``xs`` are the first carry, so many as ``carries``, values that stay, and at the end so
+        many as ``scanned`` of which each step gets one row: (steps, ...). The graph ``body`` of
+        carry, values and rows gives the next carry, and values of the step. Returns the last carry
+        and the values of all steps: (steps, ...). ``reverse``: the last row comes first, values
+        stay in the order of the rows. ``count``, an integer of shape (): so many rows from the
+        first one are used, and the values of the others are zeros. As inherited, the graph runs on
+        this backend."""
+        from fl_tensor.graph import control
+
+        return control.scan(self, xs, count, body, carries, scanned, steps, reverse)
+
     def constant(self, value: Scalar, like: A) -> A:
         """A 0-d value with the dtype and device of ``like``."""
         return self.scalar(value, like.dtype, like.device)

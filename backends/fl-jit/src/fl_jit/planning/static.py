@@ -24,6 +24,7 @@ from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Stream, invalid
 from fl_jit.traces.tracing import Type, graph_of
 from fl_tensor import CPU, dtypes
+from fl_tensor.dispatch.stack import CONTROL
 from fl_tensor.errors import IndexingError
 from fl_tensor.extend import operation_attributes
 from fl_tensor.extend.numpy import adapt
@@ -183,7 +184,7 @@ class _StaticTranslation(Translation):
             self._constants.append(Constant(node.outputs[0], made.array.tobytes()))
         elif node.op == "random_bits":
             self._random_bits(node)
-        elif len(node.outputs) != 1 or _varies(node):
+        elif node.op in CONTROL or len(node.outputs) != 1 or _varies(node):
             self.is_foreign = True
         elif node.op == "slice_update":
             starts = [self._number(start, dtypes.int64) for start in node.parameters["starts"]]

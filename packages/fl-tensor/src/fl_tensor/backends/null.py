@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn
 
 from fl_tensor import capability_rules, dtypes, rules
@@ -47,6 +47,10 @@ def _several(rule: Callable[..., tuple[rules.Spec, ...]]) -> Any:
         return tuple(NullAdapter(spec) for spec in rule(*arguments, **options))
 
     return operation
+
+
+def _of_types(types: Iterable[tuple[tuple[int, ...], DType]]) -> tuple[NullAdapter, ...]:
+    return tuple([NullAdapter(rules.Spec(shape, dtype, CPU)) for shape, dtype in types])
 
 
 def _elementwise(rule: Callable[..., rules.Spec], op: str) -> Any:
@@ -99,7 +103,8 @@ class NullBackend(TensorBackend):
     def to_host(self, x: Any, blocking: bool = True) -> NoReturn:
         raise NoDataError(
             f"backend 'null' has no data, only the shape {x.shape} of {x.dtype}: choose a backend "
-            f"that computes, {_elsewhere()}"
+            f"that computes, {_elsewhere()}. A program that is captured cannot decide by data in "
+            f"Python: use ft.cond, ft.while_loop or ft.where"
         )
 
     def nonzero(self, x: Any) -> NoReturn:
@@ -107,6 +112,43 @@ class NullBackend(TensorBackend):
             f"backend 'null' cannot tell how many elements are not zero: choose a backend that "
             f"computes, {_elsewhere()}"
         )
+
+    def cond(self, predicate: Any, xs: Any, then: Any, other: Any) -> tuple[NullAdapter, ...]:
+        """The types of both branches."""
+        from fl_tensor.graph import control
+
+        control.check_cond(predicate, xs, then, other)
+        return _of_types((v.shape, v.dtype) for v in then.outputs)
+
+    def while_loop(
+        self, xs: Any, test: Any, body: Any, carries: int, most: int, keep: bool = False
+    ) -> tuple[NullAdapter, ...]:
+        """The types of the carry."""
+        from fl_tensor.graph import control
+
+        control.check_while(xs, test, body, carries, most)
+        types = [(v.shape, v.dtype) for v in body.outputs]
+        if keep:
+            types += [((), dtypes.int64), *(((most, *shape), dtype) for shape, dtype in types)]
+        return _of_types(types)
+
+    def scan(
+        self,
+        xs: Any,
+        count: Any,
+        body: Any,
+        carries: int,
+        scanned: int,
+        steps: int,
+        reverse: bool = False,
+    ) -> tuple[NullAdapter, ...]:
+        """The types of the carry, and of all steps together."""
+        from fl_tensor.graph import control
+
+        control.check_scan(xs, count, body, carries, scanned, steps)
+        types = [(v.shape, v.dtype) for v in body.outputs]
+        steps_of = [((steps, *shape), dtype) for shape, dtype in types[carries:]]
+        return _of_types([*types[:carries], *steps_of])
 
     full = _ruled(rules.full)
     arange = _ruled(rules.arange)

@@ -51,10 +51,14 @@ def operation_names() -> frozenset[str]:
     return primitive_names() | derived | optional
 
 
+#: Methods of backends whose arguments are graphs. Layers see them, and the operations inside.
+CONTROL = frozenset(("cond", "scan", "while_loop"))
+
+
 @functools.cache
 def seen_names() -> frozenset[str]:
     """What layers are asked for: numbers beside an array are operations to a wrapper, too."""
-    return operation_names() | {"constant", "scalar"}
+    return operation_names() | {"constant", "scalar"} | CONTROL
 
 
 class Layer:
@@ -112,7 +116,8 @@ class override(Layer):
 class Operation:
     """An operation as a wrapper meets it; made once per block and backend, not per call.
 
-    name      as in the contract, or ``"constant"`` or ``"scalar"``: a number beside an array
+    name      as in the contract, or ``"constant"`` or ``"scalar"``: a number beside an array; or
+              ``"cond"``, ``"while_loop"`` or ``"scan"``
     backend   the base backend, for a wrapper's own arithmetic: no layer sees what it computes
     composed  whether ``run`` is a composition, whose pieces come through the wrapper as calls of
               their own
@@ -199,7 +204,8 @@ class Namespace:
         # What ``name`` does from ``stack`` downwards, and whether that is a composition.
         base = self._base
         if stack is None:
-            own, composition = getattr(base, name), getattr(DerivedOps, name, None)
+            home = TensorBackend if name in CONTROL else DerivedOps
+            own, composition = getattr(base, name), getattr(home, name, None)
             if composition is None:
                 return own, False
             if getattr(type(base), name) is not composition and not self._top.replaces:

@@ -322,7 +322,10 @@ def _difference(one: Capture, other: Capture) -> str:
         if a.op != b.op or _ids(a) != _ids(b):
             return f"{a.op}, then {b.op}"
         for name, value in a.parameters.items():
-            if repr(value) != repr(b.parameters[name]):
+            if isinstance(value, Graph):
+                if value.to_json() != b.parameters[name].to_json():
+                    return f"the {name} of {a.op}"
+            elif repr(value) != repr(b.parameters[name]):
                 return f"{name} of {a.op} is {value}, then {b.parameters[name]}"
     if [c.data for c in one.graph.constants] != [c.data for c in other.graph.constants]:
         return "an array that it makes of Python's numbers has other values"

@@ -136,11 +136,21 @@ def _global(scope: dict[str, Any], name: str, _: Any) -> Any:
     return scope[name]
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+@functools.lru_cache(maxsize=4096)
+def _names(code: CodeType) -> tuple[str, ...]:
+    # Global names alone: ``co_names`` has those of attributes, too, as ``step`` of a global
+    # ``step`` that only calls ``optimizer.step()``.
+    import dis
+
+    found = {
+        instruction.argval: None
+        for instruction in dis.get_instructions(code)
+        if instruction.opname.endswith(("_GLOBAL", "_NAME"))
+    }
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            yield from _names(inner)
+            found |= dict.fromkeys(_names(inner))
+    return tuple(found)
 
 
 class Effects:

@@ -21,7 +21,9 @@ def cse(graph: Graph) -> Graph:
     for node in graph.nodes:
         inputs = tuple(_replaced(ref, kept) for ref in node.inputs)
         # As text, so that 0.0 and -0.0, or 1 and True, are told apart.
-        key = node.op, tuple(map(_key, inputs)), tuple(text.parameters(node))
+        # The text of a body leaves out its constants.
+        bodies = tuple(id(v) for v in node.parameters.values() if isinstance(v, Graph))
+        key = node.op, tuple(map(_key, inputs)), tuple(text.parameters(node)), bodies
         if key in seen:
             kept.update(zip(node.outputs, seen[key].outputs, strict=True))
             continue

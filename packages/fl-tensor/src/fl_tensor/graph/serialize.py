@@ -12,14 +12,17 @@ from typing import Any
 from fl_tensor import dtypes
 from fl_tensor.device import Device
 from fl_tensor.dispatch import calls
-from fl_tensor.dispatch.stack import operation_names
+from fl_tensor.dispatch.stack import CONTROL, operation_names
 from fl_tensor.dtypes import DType
 from fl_tensor.errors import ArgumentError, FlError
+from fl_tensor.graph import control
 from fl_tensor.graph.host_numbers import HostExpression
 from fl_tensor.graph.ir import Constant, Fixed, Graph, Node, Ref, Value
 
 FORMAT = "fl-graph"
 VERSION = 1
+#: A body may hold bodies, so deep.
+DEPTH = 16
 
 
 def to_json(graph: Graph) -> str:
@@ -27,16 +30,25 @@ def to_json(graph: Graph) -> str:
     return json.dumps(to_dict(graph), allow_nan=False)
 
 
-def to_dict(graph: Graph, constant: Callable[[Constant], dict[str, Any]] | None = None) -> Any:
+def to_dict(
+    graph: Graph,
+    constant: Callable[[Constant], dict[str, Any]] | None = None,
+    depth: int = 0,
+) -> Any:
     """What ``to_json`` writes. ``constant`` says where the bytes of a constant are, by default in
-    base64 beside it."""
+    base64 beside it. ``depth`` of a body."""
+    if depth > DEPTH:
+        raise ArgumentError(f"[graph] bodies hold bodies {depth} deep: expected at most {DEPTH}")
     where = constant or _beside
     constants = [{**_value(each.value), **where(each)} for each in graph.constants]
     nodes = [
         {
             "op": node.op,
             "inputs": [_reference(ref) for ref in node.inputs],
-            "parameters": {name: _encode(v) for name, v in node.parameters.items()},
+            "parameters": {
+                name: {"graph": to_dict(v, depth=depth + 1)} if isinstance(v, Graph) else _encode(v)
+                for name, v in node.parameters.items()
+            },
             "outputs": [_value(v) for v in node.outputs],
         }
         for node in graph.nodes
@@ -122,10 +134,11 @@ def _decode(value: Any) -> Any:
 
 
 class _Reader:
-    """The values read so far, by number."""
+    """The values read so far, by number; ``depth`` of a body."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int = 0) -> None:
         self.values: dict[int, Value] = {}
+        self.depth = depth
 
     def graph(self, data: dict[str, Any]) -> Graph:
         if data.get("format") != FORMAT or data.get("version") != VERSION:
@@ -184,7 +197,7 @@ class _Reader:
 
     def node(self, data: dict[str, Any]) -> Node:
         name = data["op"]
-        if name not in operation_names() - {"from_host", "to_host"}:
+        if name not in (operation_names() | CONTROL) - {"from_host", "to_host"}:
             raise ArgumentError(f"there is no operation {name!r} in this contract")
         signature = calls.parameters(name)
         inputs = tuple(
@@ -193,8 +206,19 @@ class _Reader:
         )
         if len(inputs) != (arrays := sum(bool(p.role) for p in signature)):
             raise ArgumentError(f"{name} has {len(inputs)} inputs: expected {arrays}")
-        parameters = {key: _decode(value) for key, value in data["parameters"].items()}
+        parameters = {key: self.parameter(value) for key, value in data["parameters"].items()}
         wanted = {p.name for p in signature if not p.role and p.name != "donate"}
         if wrong := sorted(wanted.symmetric_difference(parameters)):
             raise ArgumentError(f"{name}: parameter {wrong[0]!r} is unknown or missing")
-        return Node(name, inputs, parameters, tuple(self.define(v) for v in data["outputs"]))
+        outputs = tuple(self.define(v) for v in data["outputs"])
+        if name in CONTROL:
+            control.check_node(name, inputs, parameters, outputs)
+        return Node(name, inputs, parameters, outputs)
+
+    def parameter(self, value: Any) -> Any:
+        if not isinstance(value, dict) or "graph" not in value:
+            return _decode(value)
+        if self.depth == DEPTH:
+            raise ArgumentError(f"bodies hold bodies more than {DEPTH} deep")
+        ((_, body),) = value.items()
+        return _Reader(self.depth + 1).graph(body)

@@ -23,6 +23,7 @@ from typing import Any
 
 from fl_tensor.device import Device
 from fl_tensor.dispatch import calls
+from fl_tensor.dispatch.stack import CONTROL
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.host_numbers import NAMES, HostExpression
 from fl_tensor.graph.ir import Graph, Node, Ref, Value
@@ -111,6 +112,8 @@ class _Writer:
         for value in node.outputs:
             self.name[value] = f"v{value.id}"
         targets = ", ".join(self.name[value] for value in node.outputs)
+        if node.op in CONTROL:  # always a tuple
+            targets = f"({targets}{',' * (len(node.outputs) == 1)})"
         written = [f"{targets} = {node.op}({', '.join(arguments)})"]
         dead = [
             self.name[value]

@@ -37,5 +37,7 @@ def reference(ref: Ref) -> str:
 
 
 def _plain(value: Any) -> str:
-    # DType and Device by their names.
+    # DType and Device by their names, the graph of a body over several lines.
+    if isinstance(value, Graph):
+        return graph(value).replace("\n", "\n        ")
     return str(value) if isinstance(value, Device) or hasattr(value, "itemsize") else repr(value)

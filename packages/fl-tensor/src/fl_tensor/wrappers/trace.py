@@ -11,7 +11,7 @@ from fl_memory.forks import free_after_fork
 from fl_tensor import refcounts
 from fl_tensor.annotations import check as check_arguments
 from fl_tensor.dispatch import calls
-from fl_tensor.dispatch.stack import Operation, Wrapper, active, current
+from fl_tensor.dispatch.stack import CONTROL, Operation, Wrapper, active, current
 from fl_tensor.errors import ArgumentError, BackendError
 from fl_tensor.graph.ir import Constant, Fixed, Graph, Node, Ref, Value
 
@@ -145,7 +145,15 @@ class trace(Wrapper):
         thread = self._thread
         if thread.inside:
             return operation.run(*arguments, **options)
-        if operation.composed:
+        if operation.name in CONTROL:
+            thread.inside = True
+            try:
+                found = operation.run(*arguments, **options)
+            finally:
+                thread.inside = False
+            # A branch may hand back an operand, or a number that is kept: a value of the graph.
+            result = tuple([_another(operation.backend, x) for x in found])
+        elif operation.composed:
             if self.whole is False or (self.whole is not True and operation.name not in self.whole):
                 return operation.run(*arguments, **options)
             thread.inside = True
@@ -183,8 +191,8 @@ class trace(Wrapper):
         if name in ("constant", "scalar"):
             name, value = "full", parameters["value"]
             parameters = dict(shape=(), value=value, dtype=result.dtype, device=result.device)
-        if results and all(graph.find(x) is not None for x in results):
-            return  # a number made before, an operand handed back: nothing new
+        if all(graph.find(x) is not None for x in results):
+            return  # a number made before, an operand handed back, no result: nothing new
         made = tuple(graph.add(x) for x in results)
         graph.nodes.append(Node(name, tuple(inputs), parameters, made))
 
@@ -223,6 +231,15 @@ def per_step(value: N, name: str) -> N:
 
 class _Thread(threading.local):
     inside = False  # a composition that is recorded as a whole
+
+
+def _another(backend: Any, x: Any) -> Any:
+    # An adapter of the same value.
+    made = backend.reshape(x, x.shape)
+    if made is not x:
+        return made
+    more = backend.reshape(x, (1, *x.shape))
+    return backend.reshape(more, x.shape)
 
 
 def _plain(value: Any) -> Any:

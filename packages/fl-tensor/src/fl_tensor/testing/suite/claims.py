@@ -103,6 +103,51 @@ class ClaimTests(TensorSuite, official=True):
             if found != wanted:
                 wording.fail(f"the graph of x * {factor} + x and x * {factor}: {found} of {values}")
 
+    def test_control_flow(self, harness: Harness) -> None:
+        """``cond``, ``while_loop`` and ``scan`` of small graphs: both branches, the number of
+        trips, both directions, fewer steps than rows."""
+        backend = harness.backend
+        c, w, x, p, d = (Value(i, (), ft.float32, CPU) for i in range(5))
+        less = Value(5, (), ft.bool, CPU)
+        product = Node("multiply", (c, w), {}, (p,))
+        step = Graph([c, w, x], (), [product, Node("add", (p, x), {}, (d,))], [d, c])
+        grow = Graph([c, w], (), [product], [p])
+        keep = Graph([c, w], (), (), [c])
+        below = Graph([c, w], (), [Node("less", (c, w), {}, (less,))], [less])
+
+        def put(values: Any, dtype: DType = ft.float32) -> Any:
+            return harness.put(operand(values, dtype))
+
+        three, ten = put(3.0), put(10.0)
+        found = {
+            "cond, true": backend.cond(put(True, ft.bool), [three, ten], grow, keep),
+            "cond, false": backend.cond(put(False, ft.bool), [three, ten], grow, keep),
+            "while_loop": backend.while_loop([three, ten], below, grow, 1, 2),
+            "while_loop, keep": backend.while_loop([three, ten], below, grow, 1, 2, True),
+        }
+        rows, two = put([1.0, 2.0, 4.0]), put(2, ft.int64)
+        for name, count, reverse in (
+            ("", None, False),
+            (", reverse", None, True),
+            (", 2", two, True),
+        ):
+            found[f"scan{name}"] = backend.scan([three, ten, rows], count, step, 1, 1, 3, reverse)
+        if not backend.has_values:
+            return
+        wanted = {
+            "cond, true": [30.0],
+            "cond, false": [3.0],
+            "while_loop": [30.0],
+            "while_loop, keep": [30.0, 1, [3.0, 0.0]],
+            "scan": [3124.0, [3.0, 31.0, 312.0]],
+            "scan, reverse": [3421.0, [342.0, 34.0, 3.0]],
+            "scan, 2": [321.0, [32.0, 3.0, 0.0]],
+        }
+        for name, results in found.items():
+            values = [harness.get(r).tolist() for r in results]
+            if values != wanted[name]:
+                wording.fail(f"{name} gave {values}: expected {wanted[name]}")
+
     def test_required_dtypes(self, harness: Harness) -> None:
         """Those that every backend must have are claimed, and nothing that is no dtype."""
         claimed = harness.backend.dtypes
