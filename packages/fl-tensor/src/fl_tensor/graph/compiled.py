@@ -26,7 +26,7 @@ from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.stack import current
 from fl_tensor.errors import ArgumentError, CaptureError
 from fl_tensor.graph import pytree
-from fl_tensor.graph.capture import Capture, NumberSlot, State, TensorSlot, capture
+from fl_tensor.graph.capture import Capture, NumberSlot, State, TensorSlot, Unready, capture
 from fl_tensor.graph.closures import places
 from fl_tensor.graph.host_numbers import evaluator
 from fl_tensor.graph.ir import Graph
@@ -41,6 +41,8 @@ R = TypeVar("R")
 #: So many graphs of one function are kept; further kinds of arguments run without one.
 MOST = 8
 _MOST_KINDS = 1024
+#: What a graph returns where a flag that it takes for true is false: the state is as before.
+MISSED = object()
 #: Of other packages: what decides, beside arguments and state, which operations a function runs.
 SETTINGS: list[Callable[[], Hashable]] = []
 
@@ -108,7 +110,8 @@ class _Executable:
         updates = [source for _, source in captured.updates]
         results = [expression.source for expression in captured.result.expressions]
         self.new_numbers = evaluator([*updates, *results], captured.names)
-        self.count = len(captured.graph.outputs) - len(captured.written)
+        self.assumed = len(captured.graph.outputs) - captured.assumed
+        self.count = self.assumed - len(captured.written)
         self.updated = [self.numbers[i] for i, _ in captured.updates]
         self.run = _prepared(captured.graph, backend, captured.names)
 
@@ -130,10 +133,14 @@ class _Executable:
         inputs += [slot.get().adapter for slot in self.tensors]
         inputs += [get()._tensor().adapter for get, _, _ in self.closure]
         outputs = self.run(*inputs, *numbers)
+        backend, count, assumed = self.backend, self.count, self.assumed
+        if not all(Tensor(flag, backend).item() for flag in outputs[assumed:]):
+            for slot, adapter in zip(self.capture.written[: self.capture.kept], outputs[count:]):
+                slot.put(Tensor(adapter, backend))
+            return MISSED
         self.capture.clear()
         values = self.new_numbers(*numbers)
-        backend, count = self.backend, self.count
-        for slot, adapter in zip(self.capture.written, outputs[count:], strict=True):
+        for slot, adapter in zip(self.capture.written, outputs[count:assumed], strict=True):
             slot.put(Tensor(adapter, backend))
         for number, value in zip(self.updated, values, strict=False):
             number.put(value)
@@ -201,8 +208,11 @@ class Compiled(Generic[R]):
         executable = self._executable(key, args, kwargs, backend, numbers)
         if executable is None:
             return self._eager(args, kwargs)
+        result = executable(arrays, numbers)
+        if result is MISSED:
+            return self._eager(args, kwargs)
         self.compiled_calls += 1
-        return executable(arrays, numbers)
+        return result
 
     def _eager(self, args: Any, kwargs: Any) -> R:
         result = self._function(*args, **kwargs)
@@ -237,6 +247,9 @@ class Compiled(Generic[R]):
             executable = self._captured(args, kwargs, backend)
             if not executable.fits(numbers):
                 raise CaptureError("its guards do not hold for its own numbers and variables")
+        except Unready as error:
+            self._refused[key] = str(error)
+            return None
         except Exception as error:
             reason = f"{type(error).__name__}: {error}{_line(error, self._function)}"
             if self._strict:
@@ -257,7 +270,8 @@ class Compiled(Generic[R]):
                     f"{backend.name!r}"
                 )
         whole = own_operations(backend.__class__)
-        captured = capture(self._function, (args, kwargs), self._state, whole)
+        keeps = "prepare" in type(backend).__dict__
+        captured = capture(self._function, (args, kwargs), self._state, whole, keeps)
         executable = _Executable(captured, backend, self._state)
         took = time.perf_counter() - began
         inputs = ", ".join(value.type for value in captured.graph.inputs[:3])
