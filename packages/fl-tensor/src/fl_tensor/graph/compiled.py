@@ -302,6 +302,11 @@ class Compiled(Generic[R]):
         whole = own_operations(backend.__class__)
         return capture(self._function, (args, kwargs), self._state, whole).graph
 
+    def reasons(self) -> list[str]:
+        """Why calls had no graph, in the order in which that was found."""
+        head = "not compiled: "
+        return [line[len(head) :] for line in self._log if line.startswith(head)]
+
     def explain(self) -> str:
         """What was captured, for which arguments, and why something was not."""
         head = f"{_name(self._function)}: {self.compiled_calls} of {self.calls} calls ran a graph"
