@@ -138,8 +138,7 @@ class Trainer(Checked):
         self.average = (
             GradientAverage(self.communicator, optimizer.parameters, reducer) if several else None
         )
-        self.epoch = self.batch = self.step = self.samples = 0
-        self.epochs = self.batches = 0
+        self.epoch = self.batch = self.step = self.samples = self.epochs = self.batches = 0
         self.last_loss = math.nan
         self.figures: dict[str, Any] = {}
         self.history: list[dict[str, Any]] = []
