@@ -578,3 +578,28 @@ def test_a_module_that_counts_its_calls_has_no_graph():
 def test_only_modules_and_optimizers_have_state():
     with pytest.raises(nn.ModuleError, match="a list"):
         nn.compile(lambda x: x, [1])
+
+
+def test_a_step_may_be_a_method_that_its_object_keeps():
+    """The compiled step, its graphs and counters are then among what the step can reach."""
+
+    class Training:
+        def __init__(self):
+            ft.seed(0)
+            self.model = mlp()
+            self.optimizer = nn.Adam(self.model.parameters(), 0.1)
+            self.step = nn.compile(self._step, strict=True)
+
+        def _step(self, x):
+            self.optimizer.zero_grad()
+            loss = ft.mean(self.model(x) ** 2)
+            loss.backward()
+            self.optimizer.step()
+            return loss
+
+    training = Training()
+    losses = [training.step(ft.ones((4, 6))).item() for _ in range(4)]
+    assert len(set(losses)) == 4 and training.step.compiled_calls == 3
+    outer = nn.compile(lambda x: training.step(x) * 2.0)  # finds the state through the inner one
+    twice = [outer(ft.ones((4, 6))).item() for _ in range(3)]
+    assert len(set(twice)) == 3 and outer.compiled_calls == 2, outer.explain()

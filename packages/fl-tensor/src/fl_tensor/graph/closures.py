@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fl_tensor.arrays.array import Array
 
-__all__ = ["Effects", "Place", "places"]
+__all__ = ["WRAPPERS", "Effects", "Place", "places"]
 
 #: So many objects are looked at, and so many steps from the function.
 MOST, DEPTH = 20_000, 8
 #: Of containers with more elements, so many are looked at, and changes are not noticed.
 LARGE = 10_000
+#: Classes of compiled functions: of these only the function, ``__wrapped__``, is looked at.
+WRAPPERS: list[type] = []
 _CLOSED = (str, bytes, int, float, complex, type(None), type, ModuleType, BuiltinFunctionType)
 
 
@@ -72,7 +74,13 @@ def _home(function: Any) -> Any:
 
 
 def _parts(holder: Any, home: Any) -> Iterator[_Part]:
-    if isinstance(holder, FunctionType):
+    if isinstance(holder, tuple(WRAPPERS)):
+        yield (
+            "__wrapped__",
+            vars(holder)["__wrapped__"],
+            functools.partial(_attribute, "__wrapped__"),
+        )
+    elif isinstance(holder, FunctionType):
         yield from _of_function(holder, home)
     elif isinstance(holder, MethodType):
         yield "self", holder.__self__, lambda method: method.__self__
@@ -177,7 +185,7 @@ def _content_of(x: Any, home: Any) -> list[tuple[Any, Any]] | None:
         return list(x.items())
     if isinstance(x, FunctionType):
         return [(name, value) for name, value, _ in _of_function(x, home)]
-    if isinstance(x, _CLOSED) or not hasattr(x, "__dict__"):
+    if isinstance(x, (*_CLOSED, *WRAPPERS)) or not hasattr(x, "__dict__"):
         return None
     return list(vars(x).items())
 

@@ -27,7 +27,7 @@ from fl_tensor.dispatch.stack import current
 from fl_tensor.errors import ArgumentError, CaptureError
 from fl_tensor.graph import pytree
 from fl_tensor.graph.capture import Capture, NumberSlot, State, TensorSlot, Unready, capture
-from fl_tensor.graph.closures import places
+from fl_tensor.graph.closures import WRAPPERS, places
 from fl_tensor.graph.host_numbers import evaluator
 from fl_tensor.graph.ir import Graph
 from fl_tensor.graph.source import compiled_source
@@ -311,6 +311,9 @@ class Compiled(Generic[R]):
         """What was captured, for which arguments, and why something was not."""
         head = f"{_name(self._function)}: {self.compiled_calls} of {self.calls} calls ran a graph"
         return "\n".join([head, *self._log])
+
+
+WRAPPERS.append(Compiled)
 
 
 def compile(
