@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import signal
 
 import pytest
 
@@ -10,6 +11,7 @@ import fl_autograd as ag
 import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
+from fl_nn.step_slots import AssignValue
 
 OPTIMIZERS = {
     "SGD": lambda p: nn.SGD(p, 0.1, momentum=0.9, weight_decay=0.01),
@@ -603,3 +605,51 @@ def test_a_step_may_be_a_method_that_its_object_keeps():
     outer = nn.compile(lambda x: training.step(x) * 2.0)  # finds the state through the inner one
     twice = [outer(ft.ones((4, 6))).item() for _ in range(3)]
     assert len(set(twice)) == 3 and outer.compiled_calls == 2, outer.explain()
+
+
+@pytest.mark.parametrize("backend", [n for n in ("numpy", "jit") if n in ft.available_backends()])
+def test_an_interrupt_never_leaves_half_a_step(backend, monkeypatch):
+    """It comes while the state is replaced, and acts when all of it is."""
+    pytest.importorskip("fl_tensor.interrupts")
+
+    def run(interrupted):
+        with ft.use(backend):
+            ft.seed(0)
+            model = mlp()
+            optimizer = nn.Adam(model.parameters(), 0.1)
+
+            def step(x):
+                optimizer.zero_grad()
+                loss = ft.mean(model(x) ** 2)
+                loss.backward()
+                optimizer.step()
+                return loss
+
+            compiled, puts = nn.compile(step, strict=True), []
+            put = AssignValue.__call__
+
+            def signalling(self, value):
+                puts.append(value)
+                if len(puts) == interrupted:
+                    signal.raise_signal(signal.SIGINT)
+                put(self, value)
+
+            states = []
+            for i in range(5):
+                if i == 3:
+                    monkeypatch.setattr(AssignValue, "__call__", signalling)
+                try:
+                    compiled(ft.Generator(i).normal((4, 6)))
+                except KeyboardInterrupt:
+                    assert i == 3 and interrupted
+                else:
+                    assert i != 3 or not interrupted
+                values = {k: v.tolist() for k, v in model.state_dict().items()}
+                states.append((values, optimizer.state_dict()["numbers"]))
+            monkeypatch.undo()
+            return states
+
+    wanted = run(None)
+    assert run(2) == wanted
+    if backend == "numpy":
+        assert run(5) == wanted
