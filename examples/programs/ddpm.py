@@ -77,4 +77,4 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
         with ema.applied(), ag.no_grad():
             return float(error(model, ft.Generator(2), 256).item())
 
-    return step, figure
+    return nn.compile(step), figure

@@ -66,6 +66,13 @@ def run_folders(session: nox.Session) -> None:
     in_workshop(session, "python", "-m", "pytest", "-q", tests, env={"FL_RUN_FOLDERS": "20"})
 
 
+@nox.session(default=False, tags=["fl-nn"], **shared)
+def compiled_training(session: nox.Session) -> None:
+    """20 compiled steps of five models with every optimizer against eager ones, and float64."""
+    tests = "packages/fl-nn/tests/test_compiled_training.py"
+    in_workshop(session, "python", "-m", "pytest", "-q", tests, env={"FL_COMPILED_TRAINING": "all"})
+
+
 @nox.session(default=False, tags=["fl-data"], **shared)
 def resume(session: nox.Session) -> None:
     """Interrupt epochs that worker processes read at 200 random moments, and go on with them."""

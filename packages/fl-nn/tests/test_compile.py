@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import signal
+
 import pytest
 from compiled_cases import MODELS, OPTIMIZERS, mlp
 
 import fl_autograd as ag
+import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
+from fl_nn.step_slots import AssignValue
 
 
 @pytest.fixture(autouse=True)
@@ -282,23 +287,116 @@ def test_mixed_precision():
     same(*[train(mlp, OPTIMIZERS["Adam"], c, body=body) for c in (False, True)])
 
 
-def test_a_loss_scaler_looks_at_data():
-    def body(model, optimizer):
-        scaler = nn.DynamicLossScaler(factor=8.0)
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_loss_scaler_skips_shrinks_and_grows_as_without(name):
+    """A graph takes gradients for finite; where they are not, the step itself runs."""
+
+    def run(compiled):
+        ft.seed(0)
+        model = mlp()
+        optimizer = OPTIMIZERS[name](model.parameters())
+        scaler = nn.DynamicLossScaler(2.0**18, growth_interval=4)
 
         def step(x, y):
             optimizer.zero_grad()
-            loss = nn.cross_entropy(model(x), y)
+            with ag.autocast("O1"):
+                loss = nn.cross_entropy(model(x), y)
             scaler.scale(loss).backward()
             if scaler.unscale(optimizer):
+                nn.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
             return loss
 
-        return step
+        call = nn.compile(step, strict=True) if compiled else step
+        draw, losses, states = ft.Generator(1), [], []
+        for i in range(16):
+            x, y = draw.normal((5, 6)), draw.integers(0, 3, (5,))
+            losses.append(call(x / 0.0 if i in (8, 12) else x, y).item())
+            states.append((scaler.state_dict(), optimizer.skips_next))
+        values = {k: v.numpy().tobytes() for k, v in model.state_dict().items()}
+        return str(losses), states, values, optimizer.state_dict()["numbers"], call
 
-    eager, compiled = (train(mlp, OPTIMIZERS["SGD"], c, body=body) for c in (False, True))
-    assert eager[:2] == compiled[:2] and compiled[3].compiled_calls == 0
-    assert "no data" in compiled[3].explain()
+    eager, compiled = run(False), run(True)
+    assert eager[:4] == compiled[:4]
+    assert compiled[4].compiled_calls >= 9, compiled[4].explain()
+    assert eager[1][-1][0]["skipped"] >= 4 and eager[1][-1][0]["factor"] != 2.0**18
+
+
+@pytest.mark.skipif("jit" not in ft.available_backends(), reason="fl-jit is not installed")
+def test_a_skipped_step_leaves_everything_as_it_was_on_jit():
+    with ft.use("jit"):
+        ft.seed(0)
+        model = mlp()
+        optimizer, scaler = nn.Adam(model.parameters(), 0.1), nn.DynamicLossScaler(8.0)
+
+        def step(x):
+            optimizer.zero_grad()
+            scaler.scale(ft.mean(model(x) ** 2)).backward()
+            if scaler.unscale(optimizer):
+                optimizer.step()
+
+        def state():
+            values = [*(p.tensor for p in model.parameters()), *optimizer.state[0].values()]
+            return [x.tolist() if isinstance(x, ft.Tensor) else x for x in values]
+
+        compiled = nn.compile(step, strict=True)
+        seen = []
+        for x in (1.0, 2.0, 3.0, float("inf"), 4.0):
+            compiled(ft.full((4, 6), x))
+            seen.append(state())
+    assert compiled.compiled_calls == 3 and scaler.skipped == 1
+    assert seen[2] == seen[3] != seen[4] and "nan" not in str(seen)
+
+
+def test_a_loss_scaler_of_several_ranks_has_no_graph():
+    model, ranks = mlp(), copy.copy(dist.local())
+    ranks.world_size = 2
+    scaler = nn.DynamicLossScaler(communicator=ranks)
+
+    def step(x):
+        scaler.scale(ft.sum(model(x))).backward()
+        return scaler.unscale(model.parameters())
+
+    with pytest.raises(ft.CaptureError, match="asks the other ranks"):
+        nn.compile(step).graph(ft.ones((2, 6)))
+
+
+def test_averages_of_weights_are_state():
+    def run(compiled):
+        ft.seed(0)
+        model = mlp()
+        optimizer = nn.Adam(model.parameters(), 0.1)
+        ema = nn.EMA(model, 0.5, warm_up=True, buffers=True)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = ft.mean(model(x) ** 2)
+            loss.backward()
+            optimizer.step()
+            ema.update()
+            return loss
+
+        call = nn.compile(step, strict=True) if compiled else step
+        seen, kept = [], {}
+        for i in range(12):
+            if i == 8:
+                ema.load_state_dict(kept)
+            call(ft.Generator(i).normal((4, 6)))
+            if i == 5:
+                kept = ema.state_dict()
+            seen.append({k: v.numpy().tobytes() for k, v in ema.averages.items()})
+        return seen, ema.updates
+
+    assert run(True) == run(False)
+
+
+def test_state_that_an_optimizer_makes_later_is_kept():
+    """That of a parameter that was frozen."""
+
+    def change(i, model, optimizer):
+        model[0].freeze(i < 3)
+
+    same(*[train(mlp, OPTIMIZERS["Adam"], c, 7, change=change) for c in (False, True)], 5)
 
 
 def test_capture_leaves_everything_as_it_was():
@@ -439,3 +537,76 @@ def test_a_module_that_counts_its_calls_has_no_graph():
 def test_only_modules_and_optimizers_have_state():
     with pytest.raises(nn.ModuleError, match="a list"):
         nn.compile(lambda x: x, [1])
+
+
+def test_a_step_may_be_a_method_that_its_object_keeps():
+    """The compiled step, its graphs and counters are then among what the step can reach."""
+
+    class Training:
+        def __init__(self):
+            ft.seed(0)
+            self.model = mlp()
+            self.optimizer = nn.Adam(self.model.parameters(), 0.1)
+            self.step = nn.compile(self._step, strict=True)
+
+        def _step(self, x):
+            self.optimizer.zero_grad()
+            loss = ft.mean(self.model(x) ** 2)
+            loss.backward()
+            self.optimizer.step()
+            return loss
+
+    training = Training()
+    losses = [training.step(ft.ones((4, 6))).item() for _ in range(4)]
+    assert len(set(losses)) == 4 and training.step.compiled_calls == 3
+    outer = nn.compile(lambda x: training.step(x) * 2.0)  # finds the state through the inner one
+    twice = [outer(ft.ones((4, 6))).item() for _ in range(3)]
+    assert len(set(twice)) == 3 and outer.compiled_calls == 2, outer.explain()
+
+
+@pytest.mark.parametrize("backend", [n for n in ("numpy", "jit") if n in ft.available_backends()])
+def test_an_interrupt_never_leaves_half_a_step(backend, monkeypatch):
+    """It comes while the state is replaced, and acts when all of it is."""
+    pytest.importorskip("fl_tensor.interrupts")
+
+    def run(interrupted):
+        with ft.use(backend):
+            ft.seed(0)
+            model = mlp()
+            optimizer = nn.Adam(model.parameters(), 0.1)
+
+            def step(x):
+                optimizer.zero_grad()
+                loss = ft.mean(model(x) ** 2)
+                loss.backward()
+                optimizer.step()
+                return loss
+
+            compiled, puts = nn.compile(step, strict=True), []
+            put = AssignValue.__call__
+
+            def signalling(self, value):
+                puts.append(value)
+                if len(puts) == interrupted:
+                    signal.raise_signal(signal.SIGINT)
+                put(self, value)
+
+            states = []
+            for i in range(5):
+                if i == 3:
+                    monkeypatch.setattr(AssignValue, "__call__", signalling)
+                try:
+                    compiled(ft.Generator(i).normal((4, 6)))
+                except KeyboardInterrupt:
+                    assert i == 3 and interrupted
+                else:
+                    assert i != 3 or not interrupted
+                values = {k: v.tolist() for k, v in model.state_dict().items()}
+                states.append((values, optimizer.state_dict()["numbers"]))
+            monkeypatch.undo()
+            return states
+
+    wanted = run(None)
+    assert run(2) == wanted
+    if backend == "numpy":
+        assert run(5) == wanted

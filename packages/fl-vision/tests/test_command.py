@@ -170,7 +170,7 @@ def test_all_of_the_trainer_by_options(
     tmp_path: Path, digits_dir: Path, run: Callable[..., list[str]]
 ) -> None:
     options = [
-        *("--amp", "--ema", 0.9, "--clip", 1, "--accumulate", 2, "--patience", 5),
+        *("--compiled", "--amp", "--ema", 0.9, "--clip", 1, "--accumulate", 2, "--patience", 5),
         *("--keep-best", 1, "--checkpoint-every", 1, "--prefetch", 2, "--out", tmp_path / "run"),
     ]
     printed = run("train", "--dataset", "mnist", "--data-dir", digits_dir, *SMALL, *options)

@@ -12,7 +12,7 @@ import pytest
 import fl_dist as dist
 import fl_tensor as ft
 from fl_data import Dataset
-from fl_nn import CheckpointError, load_checkpoint, save_checkpoint
+from fl_nn import CheckpointError, Trainer, load_checkpoint, save_checkpoint
 from fl_vision import DataOptions, ImageData, cnn, load_dataset
 from fl_vision.classifier import load_classifier
 from fl_vision.errors import UsageError
@@ -108,6 +108,31 @@ def test_with_everything_on_it_learns_and_resumes_to_the_bit(
     assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
     best = sorted(path.name for path in (tmp_path / "parts").glob("best-*"))
     assert best == sorted(whole[-1]["best"]) and len(best) == 2
+
+
+def test_compiled_steps_have_the_bits_of_eager_ones(
+    write_digits: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainers = []
+
+    class Seen(Trainer):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            trainers.append(self)
+
+    monkeypatch.setattr("fl_vision.training.Trainer", Seen)
+    made = []
+    write_digits("data", "t10k", 80)
+    with ft.use("numpy"):
+        data = load_dataset("mnist", DataOptions(data_dir=tmp_path / "data", holdout=20))
+        for compiled in (False, True):
+            folder = tmp_path / str(compiled)
+            recipe = Recipe(**{**vars(EVERYTHING), "compiled": compiled})
+            made.append((train(data, recipe, out=folder), weights(folder)))
+    assert made[0] == made[1]
+    eager, graphs = (each.compiled_step for each in trainers)
+    assert eager is None and graphs is not None
+    assert graphs.call.compiled_calls > graphs.call.calls / 2, graphs.call.explain()
 
 
 def test_tests_and_predictions_use_averaged_weights(data: ImageData, tmp_path: Path) -> None:

@@ -6,23 +6,27 @@ import functools
 import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import fl_tensor as ft
 from fl_autograd.extend import preserved, recording, substitute
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
+from fl_nn.optim.ema import EMA
+from fl_nn.optim.loss_scaling import DynamicLossScaler
 from fl_nn.optim.optimizer import Optimizer
 from fl_nn.parameter import Parameter
 from fl_nn.step_slots import (
     AssignValue,
+    average_slots,
     gradient_slot,
     module_slots,
     optimizer_slots,
     parameter_slot,
+    scaler_slots,
     varying_settings,
 )
-from fl_tensor.graph.capture import NumberSlot, TensorSlot, placeholder
+from fl_tensor.graph.capture import NumberSlot, TensorSlot, Unready, placeholder
 from fl_tensor.graph.closures import places
 from fl_tensor.graph.compiled import SETTINGS, Compiled, generator_slots
 from fl_tensor.random import default_generator
@@ -30,9 +34,13 @@ from fl_tensor.random import default_generator
 R = TypeVar("R")
 
 
+Owner: TypeAlias = Module | Optimizer | ft.Generator | EMA | DynamicLossScaler
+OWNERS = (Module, Optimizer, ft.Generator, EMA, DynamicLossScaler)
+
+
 def compile(
     step: Callable[..., R],
-    *owners: Module | Optimizer | ft.Generator,
+    *owners: Owner,
     check_every: int = 0,
     strict: bool = False,
 ) -> Compiled[R]:
@@ -49,8 +57,9 @@ def compile(
         for x, y in batches:
             loss = step(x, y)
 
-    owners       modules, optimizers and generators whose values the step reads and replaces; those
-                 that it finds in variables around it are known anyway
+    owners       modules, optimizers, generators, averages of weights and loss scalers whose values
+                 the step reads and replaces; those that it finds in variables around it are known
+                 anyway
     check_every  run the step itself at each call of such a number, as ``ft.compile``
     strict       raise CaptureError where the step has no graph, as ``ft.compile``
 
@@ -60,7 +69,7 @@ def compile(
     and loaded as before. It may be a module itself. Raises ModuleError for other owners.
     """
     for owner in owners:
-        if not isinstance(owner, (Module, Optimizer, ft.Generator)):
+        if not isinstance(owner, OWNERS):
             raise ModuleError(
                 f"[compile] a {type(owner).__name__}: give the modules, optimizers and generators "
                 f"of the step, as nn.compile(step, model, optimizer)"
@@ -86,6 +95,8 @@ class _Layout(NamedTuple):
     optimizers: list[Optimizer]
     parameters: list[Parameter]
     generators: list[ft.Generator]
+    averages: list[EMA]
+    scalers: list[DynamicLossScaler]
     tensors: list[TensorSlot]
     numbers: list[NumberSlot]
     #: Ways to modules, parameters, optimizers and generators, and what was there.
@@ -116,11 +127,9 @@ class _Layout(NamedTuple):
 class StepState:
     """What a training step reads and replaces: a ``fl_tensor.graph.capture.State``."""
 
-    owned: tuple[type, ...] = (Module, Optimizer, Parameter, ft.Generator)
+    owned: tuple[type, ...] = (*OWNERS, Parameter)
 
-    def __init__(
-        self, step: Callable[..., Any], owners: Collection[Module | Optimizer | ft.Generator] = ()
-    ) -> None:
+    def __init__(self, step: Callable[..., Any], owners: Collection[Owner] = ()) -> None:
         self.step, self.owners = step, owners
         self._layout: _Layout | None = None
         self._version = 0
@@ -148,6 +157,8 @@ class StepState:
             tuple([(p.requires_grad, p.dtype, id(p.backend)) for p in layout.parameters]),
             self._forgets or any(p.grad is not None for p in layout.parameters),
             tuple([_settings(optimizer) for optimizer in layout.optimizers]),
+            tuple([(e.decay, e.warm_up, e.buffers, tuple(e.averages)) for e in layout.averages]),
+            tuple([(s.pending, *s._settings().values()) for s in layout.scalers]),
         )
 
     def slots(self) -> tuple[list[TensorSlot], list[NumberSlot]]:
@@ -158,7 +169,11 @@ class StepState:
         found = places(self.step, self.owned)
         reached = [place for place in found if isinstance(place.value, self.owned)]
         every = [*self.owners, *(place.value for place in reached)]
-        models = _each(x for x in every if isinstance(x, Module))
+        averages = _each(x for x in every if isinstance(x, EMA))
+        scalers = _each(x for x in every if isinstance(x, DynamicLossScaler))
+        models = _each(
+            [*(x for x in every if isinstance(x, Module)), *(ema.model for ema in averages)]
+        )
         modules = _each(m for model in models for m in model.modules())
         optimizers = _each(x for x in every if isinstance(x, Optimizer))
         parameters = _each(
@@ -181,6 +196,11 @@ class StepState:
         for n, optimizer in enumerate(optimizers):
             more, of_numbers = optimizer_slots(f"optimizer{n or ''}", optimizer)
             tensors, numbers = tensors + more, numbers + of_numbers
+        for n, ema in enumerate(averages):
+            more, updates = average_slots(f"average{n or ''}", ema)
+            tensors, numbers = tensors + more, [*numbers, updates]
+        for n, scaler in enumerate(scalers):
+            numbers += scaler_slots(f"scaler{n or ''}", scaler)
         known = {slot.put.parameter for slot in tensors if isinstance(slot.put, AssignValue)}
         tensors += [
             parameter_slot(f"parameter{i}", parameter)
@@ -195,11 +215,14 @@ class StepState:
             for name, value in vars(module).items()
             if isinstance(value, (Module, Parameter, ft.Generator))
         ]
+        inside += [(functools.partial(getattr, ema, "model"), ema.model) for ema in averages]
         return _Layout(
             modules,
             optimizers,
             parameters,
             generators,
+            averages,
+            scalers,
             tensors,
             numbers,
             inside + [(place.get, place.value) for place in reached],
@@ -221,10 +244,16 @@ class StepState:
             attributes = [dict(vars(module)) for module in layout.modules]
             for module, before in zip(layout.modules, attributes, strict=True):
                 stack.callback(_restore, vars(module), before)
+            slots = [list(map(tuple, optimizer.state)) for optimizer in layout.optimizers]
             for optimizer in layout.optimizers:
                 stack.callback(_restore, vars(optimizer), dict(vars(optimizer)))
                 for held in (*optimizer.state, *optimizer.param_groups):
                     stack.callback(_restore, held, dict(held))
+            for ema in layout.averages:
+                stack.callback(setattr, ema, "averages", dict(ema.averages))
+                stack.callback(setattr, ema, "updates", ema.updates)
+            for scaler in layout.scalers:
+                stack.callback(_restore, vars(scaler), dict(vars(scaler)))
             stack.enter_context(preserved(parameters))
             self._found_gradients = {}
             for parameter in had:
@@ -235,6 +264,8 @@ class StepState:
             yield
             for module, before in zip(layout.modules, attributes, strict=True):
                 _refuse_changes(module, before)
+            if slots != [list(map(tuple, optimizer.state)) for optimizer in layout.optimizers]:
+                raise Unready("an optimizer has not made the state of all parameters")
         if had:
             self._forgets = True
 
@@ -251,9 +282,13 @@ class StepState:
                 if grad is not None and parameter not in updated:
                     left.append(gradient_slot(f"gradient{i}", parameter))
 
+        stepped = [optimizer for optimizer in layout.optimizers if not optimizer.skips_next]
+
         def clear() -> None:
             for parameter in cleared:
                 parameter.zero_grad()
+            for optimizer in stepped:
+                optimizer.skips_next = False
 
         return left, clear
 

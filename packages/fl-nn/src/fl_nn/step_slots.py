@@ -8,6 +8,8 @@ from typing import Any
 import fl_tensor as ft
 from fl_autograd.extend import substitute
 from fl_nn.module import Module
+from fl_nn.optim.ema import EMA
+from fl_nn.optim.loss_scaling import DynamicLossScaler
 from fl_nn.optim.optimizer import Optimizer
 from fl_nn.parameter import Parameter
 from fl_nn.tree import state_entries
@@ -68,6 +70,43 @@ def _gradient(parameter: Parameter) -> ft.Tensor:
     grad = parameter.grad
     assert grad is not None
     return grad.tensor
+
+
+def scaler_slots(prefix: str, scaler: DynamicLossScaler) -> list[NumberSlot]:
+    """The factor of a loss scaler, and what it counts."""
+    return [
+        NumberSlot(
+            f"{prefix}.{name}",
+            functools.partial(getattr, scaler, name),
+            functools.partial(setattr, scaler, name),
+        )
+        for name in scaler.counters
+    ]
+
+
+def average_slots(prefix: str, ema: EMA) -> tuple[list[TensorSlot], NumberSlot]:
+    """Averages of weights, and how many updates they have had."""
+    tensors = [
+        TensorSlot(
+            f"{prefix}.{name}",
+            functools.partial(_average, ema, name),
+            functools.partial(_assign_average, ema, name),
+        )
+        for name in ema.averages
+    ]
+    get, put = functools.partial(getattr, ema), functools.partial(setattr, ema)
+    updates = NumberSlot(
+        f"{prefix}.updates", functools.partial(get, "updates"), functools.partial(put, "updates")
+    )
+    return tensors, updates
+
+
+def _average(ema: EMA, name: str) -> ft.Tensor:
+    return ema.averages[name]
+
+
+def _assign_average(ema: EMA, name: str, value: ft.Tensor) -> None:
+    ema.averages[name] = value
 
 
 class AssignValue:

@@ -20,6 +20,7 @@ class Recipe:
     dtype         of weights and activations, "float32" or "float64"
     seed          of the weights, the order of samples, dropout and shifts
     limit         use so many training samples only, spread evenly over all
+    compiled      steps run as graphs, captured once (`fl_nn.compile`); not with several ranks
     amp           float16 where it is safe, with loss scaling (mixed precision)
     ema           decay of averaged weights, which tests and predictions then use; 0: none
     clip          longest norm of the gradients; 0: any
@@ -38,6 +39,7 @@ class Recipe:
     dtype: str = "float32"
     seed: int = 0
     limit: int | None = None
+    compiled: bool = False
     amp: bool = False
     ema: float = 0.0
     clip: float = 0.0

@@ -151,6 +151,7 @@ class _Plan:
             schedule=LambdaLR(optimizer, lambda step: learning_rate(unit, step, steps)),
             accumulate=recipe.accumulate,
             ema=ema,
+            compiled=recipe.compiled,
             precision="O1" if recipe.amp else None,
             scaler=DynamicLossScaler() if recipe.amp else None,
             metadata={METADATA: {**notes, **classifier.description(), "recipe": asdict(recipe)}},

@@ -76,10 +76,12 @@ class EMA(Checked):
         entries = list(self._state_entries())
         owners = [entry.owner if entry.is_parameter else entry.value for entry in entries]
         vectors: dict[tuple[str, ...], ft.Tensor] = {}
+        # Without values there is no time to save.
+        alone = any(not x.backend.has_values for x in owners)
         gone = self._shapes.keys() - {entry.name for entry in entries}
         for name in gone:  # shared with another parameter since, or removed
             vectors[(name,)] = self.averages[name]
-        for numbers in small_groups(owners):
+        for numbers in small_groups(owners, lambda i: i if alone else None):
             names = tuple(entries[i].name for i in numbers)
             average = self._vectors.get(names)
             if average is None:

@@ -18,6 +18,7 @@ from fl_nn.optim.sparse import map_stored_gradient, stored_gradient_values
 from fl_nn.parameter import Parameter
 from fl_nn.settings import ABOVE_ZERO, COUNT, FLAG, WHOLE, misfits
 from fl_tensor.annotations import Checked
+from fl_tensor.assumptions import ASSUMED, assume
 
 A = TypeVar("A", bound=ft.Array)
 Target: TypeAlias = Optimizer | Parameter | Iterable[Parameter]
@@ -99,7 +100,12 @@ class DynamicLossScaler(Checked):
         parameters = _parameters(targets)
         graded = [p for p in parameters if p.grad is not None]
         finite = [ft.all(ft.isfinite(stored_gradient_values(p))) for p in graded]
-        bad = [p for p, fine in zip(graded, finite) if not fine.item()]
+        bad: list[Parameter] = []
+        if ASSUMED.get() is None:
+            bad = [p for p, fine in zip(graded, finite) if not fine.item()]
+        elif finite:
+            self._refuse_ranks()
+            assume(ft.all(ft.stack(finite)))
         if not distributed.all_agree(self.communicator, not bad):
             self._shrink(parameters, bad)
             for target in targets:
@@ -113,6 +119,10 @@ class DynamicLossScaler(Checked):
         if self.successes >= self.growth_interval:
             self.factor, self.successes = min(2.0 * self.factor, self.maximum), 0
         return True
+
+    def _refuse_ranks(self) -> None:
+        if self.communicator is not None and self.communicator.world_size > 1:
+            raise ft.CaptureError("a loss scaler asks the other ranks whether to make the step")
 
     def _shrink(self, parameters: list[Parameter], bad: list[Parameter]) -> None:
         cause = _cause(parameters, bad)

@@ -29,6 +29,7 @@ from fl_nn.parameter import Parameter
 from fl_nn.settings import AT_LEAST_ZERO, Kind, misfits, plain
 from fl_nn.values import defers, like
 from fl_tensor.annotations import Checked
+from fl_tensor.assumptions import assume
 
 
 class _Update(NamedTuple):
@@ -123,11 +124,12 @@ class Optimizer(Checked, ABC):
         otherwise. Gives the condition. Raises TrainingError as `step`.
 
         A deferred backend computes condition and step together: `where` selects the new values or
-        the old ones, and the condition is read last.
+        the old ones, and the condition is read last. A compiled step takes it for true, and runs
+        itself where it is not.
         """
         rows = any(isinstance(parameter.grad, SparseGradient) for parameter in self.parameters)
         if rows or not defers(condition.backend):
-            wanted = bool(condition.item())
+            wanted = assume(condition)
             if wanted:
                 self.step()
             return wanted

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import fl_tensor as ft
 from fl_nn.errors import TrainingError
+from fl_nn.optim import Optimizer
 from fl_nn.optim.clipping import clip_grad_norm_
 from fl_nn.training.callback import Callback
 
@@ -22,6 +24,9 @@ class ClipGradNorm(Callback):
         self.max_norm, self.norm_type = max_norm, norm_type
 
     def before_step(self, trainer: Trainer) -> None:
-        parameters = trainer.optimizer.parameters
-        norm = clip_grad_norm_(parameters, self.max_norm, self.norm_type)
-        trainer.figures["grad_norm"] = norm
+        trainer.figures.update(self.clipped(trainer.optimizer))
+
+    def clipped(self, optimizer: Optimizer) -> dict[str, ft.Tensor]:
+        """Clip the gradients of an optimizer; the figures of the step."""
+        norm = clip_grad_norm_(optimizer.parameters, self.max_norm, self.norm_type)
+        return {"grad_norm": norm}

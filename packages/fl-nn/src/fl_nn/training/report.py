@@ -44,6 +44,8 @@ class Report:
             self.log.clear()
             self.log.write(_introduction(trainer))
         self._begun, self.goes_on_at = True, None
+        if trainer.compiled and trainer.average is not None:
+            self.not_compiled("several ranks average gradients inside of the step")
         self._bar = None  # another cell of a notebook has another one
 
     def begin_epoch(self, trainer: Trainer) -> None:
@@ -70,6 +72,12 @@ class Report:
         if self.log is not None and self.every and trainer.scaler is not None:
             record = {"event": "skip", "step": trainer.step, "batch": trainer.batch}
             self.log.write(record | {"factor": trainer.scaler.factor})
+
+    def not_compiled(self, reason: str) -> None:
+        """Steps run without a graph."""
+        if self.log is not None and self._begun:
+            self.log.write({"event": "not compiled", "reason": reason})
+        self.say(f"not compiled: {reason}")
 
     def trained(self, trainer: Trainer) -> None:
         """The batches of an epoch, or of what was left of it, are through."""

@@ -5,30 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
-from fl_autograd import Variable
 from fl_memory import mark
 from fl_nn.errors import DivergenceError, TrainingError
 from fl_nn.layers.sync_batch_norm import is_synchronised, on_one_rank
 from fl_nn.schedules import ReduceLROnPlateau
-from fl_nn.training.checks import fields, scalar
-from fl_nn.training.diagnosis import diagnose, gradients_are_finite, sums_are_finite
+from fl_nn.training.checks import fields
+from fl_nn.training.compiled_step import CompiledStep, step_of
+from fl_nn.training.diagnosis import diagnose
 from fl_nn.training.inference import add
-from fl_nn.values import tensor_of
+from fl_nn.training.work import ForwardResult, Work
 
 if TYPE_CHECKING:
     from fl_nn.training.trainer import Trainer
-
-
-class ForwardResult(NamedTuple):
-    """A batch that went through the model and back; its loss has not been looked at."""
-
-    loss: ft.Tensor
-    share: float
-    output: Any
-    target: Any
 
 
 def train_step(
@@ -43,7 +34,7 @@ def train_step(
 
     generators   what the model draws from: it draws the same again when the cause is looked for
     """
-    optimizer, scaler, average = trainer.optimizer, trainer.scaler, trainer.average
+    optimizer, average, work = trainer.optimizer, trainer.average, Work.of(trainer)
     parts = [*map(fields, batches)]
     if average is None or not is_synchronised(trainer.model):
         parts = [part for part in parts if len(part[-1])]  # a short batch: no share
@@ -55,26 +46,13 @@ def train_step(
     mark("step", trainer.step)
     optimizer.zero_grad()
     trainer.figures = {}
-    unit: float = samples
-    if average is not None:
-        average.parameters = optimizer.parameters
-        unit = average.begin(samples)
-    loss, last = 0.0, None
-    for number, part in enumerate(parts, start=1):
-        loss += _measured(trainer, last)  # one part is computed after the other
-        sends = average if number == len(parts) else None
-        with nullcontext() if sends is None else sends.overlapped():
-            last = _backward(trainer, part, len(part[-1]) / unit)
-    if average is not None:
-        loss = average.finish(loss + _measured(trainer, last))
-        last, samples = None, average.samples
-        if not samples:
-            raise _no_samples(trainer)
-    trainer.samples += samples
-    made = _update(trainer, loss, last)
-    loss += _measured(trainer, last)
+    compiled = step_of(trainer, work)
+    if compiled is not None:
+        loss, made = _by_graph(trainer, work, compiled, parts, samples)
+    else:
+        loss, made = _by_code(trainer, work, parts, samples)
     trainer.last_loss = loss
-    if not made and scaler is None:
+    if not made and trainer.scaler is None:
         for generator, state in zip(generators, states):
             generator.set_state(state)
         optimizer.zero_grad()
@@ -86,34 +64,60 @@ def train_step(
         trainer.step += 1
         if trainer.schedule is not None and not isinstance(trainer.schedule, ReduceLROnPlateau):
             trainer.schedule.step()
-        if trainer.ema is not None:
-            trainer.ema.update()
     return loss
 
 
-def _update(trainer: Trainer, loss: float, last: ForwardResult | None) -> bool:
-    """Step along the gradients if they are finite, and `loss` and that of `last`; whether it was
-    so."""
-    optimizer, scaler = trainer.optimizer, trainer.scaler
-    if scaler is not None:
-        scaler.pending = True  # also on a rank without a share
-        if not scaler.unscale(optimizer):
-            return False
-        trainer.tell("before_step")
-        optimizer.step()
-        return True
-    finite = sums_are_finite(optimizer.parameters, [] if last is None else [last.loss])
-    trainer.tell("before_step")
-    if not math.isfinite(loss):
-        return False
-    if optimizer.step_if(finite):
-        return True
-    # A sum may overflow where no element does.
-    known = last is None or math.isfinite(last.loss.item())
-    if known and gradients_are_finite(optimizer.parameters):
-        optimizer.step()
-        return True
-    return False
+def _by_code(
+    trainer: Trainer, work: Work, parts: Sequence[tuple[Any, ...]], samples: int
+) -> tuple[float, bool]:
+    """The mean loss, and whether the weights were updated."""
+    average = trainer.average
+    unit: float = samples
+    if average is not None:
+        average.parameters = work.optimizer.parameters
+        unit = average.begin(samples)
+    loss, last = 0.0, None
+    for number, part in enumerate(parts, start=1):
+        loss += _measured(trainer, last)  # one part is computed after the other
+        sends = average if number == len(parts) else None
+        with nullcontext() if sends is None else sends.overlapped():
+            last = work.backward(part, len(part[-1]) / unit)
+    if average is not None:
+        loss = average.finish(loss + _measured(trainer, last))
+        last, samples = None, average.samples
+        if not samples:
+            raise _no_samples(trainer)
+    trainer.samples += samples
+    made = _update(trainer, work, [] if last is None else [last.loss], loss)
+    return loss + _measured(trainer, last), made
+
+
+def _by_graph(
+    trainer: Trainer,
+    work: Work,
+    compiled: CompiledStep,
+    parts: Sequence[tuple[Any, ...]],
+    samples: int,
+) -> tuple[float, bool]:
+    """As `_by_code`, on one rank."""
+    shares = [len(part[-1]) / samples for part in parts]
+    losses, outputs, trainer.figures, made = compiled(parts, shares)
+    for reason in compiled.new_reasons():
+        trainer.report.not_compiled(reason)
+    trainer.samples += samples
+    if made is None:
+        made = _update(trainer, work, losses)
+    loss = 0.0
+    for part, value, share, output in zip(parts, losses, shares, outputs):
+        loss += _measured(trainer, ForwardResult(value, share, output, part[-1]))
+    return loss, made
+
+
+def _update(trainer: Trainer, work: Work, losses: Sequence[ft.Tensor], known: float = 0.0) -> bool:
+    made = work.update(losses, lambda: trainer.tell("before_step"), known)
+    if made and work.ema is not None:
+        work.ema.update()
+    return made
 
 
 def windows(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -126,31 +130,6 @@ def windows(batches: Iterable[Any], size: int) -> Iterator[list[Any]]:
             window = []
     if window:
         yield window
-
-
-def _backward(trainer: Trainer, part: tuple[Any, ...], share: float) -> ForwardResult | None:
-    """Add `share` times the gradients of a batch."""
-    *inputs, target = part
-    if not len(target):
-        _join_in(trainer, inputs)
-        return None
-    with trainer.casting():
-        output = trainer.model(*inputs)
-        loss = scalar(trainer.loss(output, target))
-    scaled = loss if trainer.scaler is None else trainer.scaler.scale(loss)
-    scaled.backward(None if share == 1.0 else ft.full((), share, scaled.dtype, scaled.device))
-    seen = output if len(trainer.meters) > 1 else None  # an output that nobody sees is not kept
-    return ForwardResult(tensor_of(loss), share, seen, target)
-
-
-def _join_in(trainer: Trainer, inputs: list[Any]) -> None:
-    """Do the collectives of a batch that has no samples on this rank."""
-    with trainer.casting():
-        output = trainer.model(*inputs)
-        outputs = output if isinstance(output, (tuple, list)) else [output]
-        sums = [ft.sum(x) for x in outputs if isinstance(x, Variable) and x.requires_grad]
-    if sums:
-        sum(sums[1:], sums[0]).backward()
 
 
 def _measured(trainer: Trainer, done: ForwardResult | None) -> float:
@@ -173,7 +152,7 @@ def _place(trainer: Trainer) -> str:
 
 def _explained(trainer: Trainer, problem: str, parts: Sequence[tuple[Any, ...]]) -> str:
     with on_one_rank(trainer.model):
-        cause = diagnose(trainer.model, trainer.loss, parts, trainer.casting)
+        cause = diagnose(trainer.model, trainer.loss, parts, Work.of(trainer).casting)
     kept = ""
     if trainer.out is not None and trainer.checkpoint.exists():
         kept = f" {trainer.checkpoint} holds the last good state."

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -32,12 +32,14 @@ from fl_nn.training.checks import (
     check_parts,
     check_settings,
 )
+from fl_nn.training.compiled_step import CompiledStep
 from fl_nn.training.inference import fixed_epoch_dataset, inference, measure, predicted, results
 from fl_nn.training.position import Position
 from fl_nn.training.report import report_of
 from fl_nn.training.run_folder import CHECKPOINT, LOG, RunFolder
 from fl_nn.training.signals import Interrupted, StopSignals, stop_signals
 from fl_nn.training.step import train_step, windows
+from fl_nn.training.work import Work
 from fl_tensor.annotations import Checked
 
 
@@ -65,6 +67,9 @@ class Trainer(Checked):
     accumulate         how many batches make a step, along the mean gradient of all their samples
     ema                averages of the weights, updated after every step: `evaluate` (validation
                        too) and `predict` use them
+    compiled           run steps as graphs (`fl_nn.compile`). One that has none runs as without, and
+                       the reason is reported once. Meters, schedule and hooks stay outside; after
+                       the step, gradients are gone. Not yet with several ranks
     precision          model and loss run under `ag.autocast(precision)`: a policy, or "O1"
     scaler             scales the loss and may skip steps, of all ranks together: batches that make
                        no step. A loss that is not finite then is such a batch, and no error
@@ -101,6 +106,7 @@ class Trainer(Checked):
         schedule: LRScheduler | None = None,
         accumulate: int = 1,
         ema: EMA | None = None,
+        compiled: bool = False,
         precision: ag.Policy | str | None = None,
         scaler: DynamicLossScaler | None = None,
         reducer: dist.Reducer | None = None,
@@ -118,7 +124,11 @@ class Trainer(Checked):
         lead = self.communicator.rank == 0
         self._folder = RunFolder(self.out if lead else None, overwrite)
         self.checkpoint_every, self.accumulate = checkpoint_every, accumulate
-        self.schedule, self.ema, self.scaler = schedule, ema, scaler
+        self.schedule, self.ema, self.scaler, self.precision = schedule, ema, scaler, precision
+        self.compiled = compiled
+        #: With `compiled`, the step since the first one; `compiled_step.call.explain()` says which
+        #: graphs there are.
+        self.compiled_step: CompiledStep | None = None
         self.metadata = dict(metadata or {})
         own = {"schedule": schedule, "scaler": scaler, "ema": ema}
         self.parts: dict[str, Part] = {**(parts or {}), **states_of(self.callbacks)}
@@ -128,8 +138,7 @@ class Trainer(Checked):
         self.average = (
             GradientAverage(self.communicator, optimizer.parameters, reducer) if several else None
         )
-        self.epoch = self.batch = self.step = self.samples = 0
-        self.epochs = self.batches = 0
+        self.epoch = self.batch = self.step = self.samples = self.epochs = self.batches = 0
         self.last_loss = math.nan
         self.figures: dict[str, Any] = {}
         self.history: list[dict[str, Any]] = []
@@ -140,7 +149,6 @@ class Trainer(Checked):
             None if self.out is None else self.out / LOG,
             log_every,
         )
-        self._precision = precision
         self._signals = StopSignals()
         self._stopped = ""
         self._expected: int | None = None
@@ -218,7 +226,7 @@ class Trainer(Checked):
         """Mean loss and meters over batches, without training; with several ranks over the batches
         of all of them (`Partition` shares a dataset out). `between` is called after each batch."""
         distributed.broadcast_buffers(self.communicator, self.model)
-        with inference(self.model, self.ema, self.casting()):
+        with inference(self.model, self.ema, Work.of(self).casting()):
             meters = measure(self.model, self.loss, batches, self.meters, between)
         return results(meters, self.communicator)
 
@@ -226,14 +234,10 @@ class Trainer(Checked):
         """What the model gives for each batch of inputs, tuples (input, ...) without a target:
         averaged weights, precision and all as in `evaluate`. Raises TrainingError for a batch of
         several fields that the model does not take."""
-        with inference(self.model, self.ema, self.casting()):
+        with inference(self.model, self.ema, Work.of(self).casting()):
             return [
                 predicted(self.model, batch) for batch in fixed_epoch_dataset(batches).iterate()
             ]
-
-    def casting(self) -> AbstractContextManager[Any]:
-        """The precision of model and loss, as a context."""
-        return nullcontext() if self._precision is None else ag.autocast(self._precision)
 
     # ---- checkpoints -------------------------------------------------------------------------
 

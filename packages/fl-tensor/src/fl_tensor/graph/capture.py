@@ -11,6 +11,7 @@ caller's code. One graph would repeat its value for ever.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -19,19 +20,26 @@ from typing import Any, NamedTuple, Protocol
 from fl_tensor import rules
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.assumptions import ASSUMED
 from fl_tensor.backends.null import NullAdapter
 from fl_tensor.device import CPU
 from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.frontend import ADOPT
 from fl_tensor.dispatch.stack import Operation
 from fl_tensor.errors import CaptureError
+from fl_tensor.functions import elementwise
 from fl_tensor.graph import pytree
 from fl_tensor.graph.closures import Effects, Place, places
 from fl_tensor.graph.host_numbers import HostNumber, Recorder, evaluator, expression_of
 from fl_tensor.graph.ir import Graph, Node, Value
 from fl_tensor.wrappers.trace import trace
 
-__all__ = ["Capture", "NumberSlot", "State", "TensorSlot", "capture", "placeholder"]
+__all__ = ["Capture", "NumberSlot", "State", "TensorSlot", "Unready", "capture", "placeholder"]
+
+
+class Unready(CaptureError):
+    """The state is not complete yet: the next call of the function itself makes it, and then the
+    signature is another one."""
 
 
 class TensorSlot(NamedTuple):
@@ -76,7 +84,8 @@ class Capture(NamedTuple):
     """A captured function.
 
     graph     inputs: arrays among the arguments, the slots of tensors, and the ``closure``;
-              outputs: arrays of the result, then the values of the ``written`` slots
+              outputs: arrays of the result, the values of the ``written`` slots, and ``assumed``
+              flags (``fl_tensor.assumptions``)
     result    the structure of the result
     closure   the arrays that the function finds in variables around it
     written   the slots whose tensors are replaced
@@ -84,6 +93,8 @@ class Capture(NamedTuple):
     names     of host numbers: of arguments, then of slots
     updates   of slots of numbers that change: number, and source of the new value
     guards    whether the graph is right for these numbers
+    assumed   how many flags the graph takes for true
+    kept      so many of ``written``, the first ones, have their old values where a flag is false
     """
 
     graph: Graph
@@ -94,6 +105,8 @@ class Capture(NamedTuple):
     names: tuple[str, ...]
     updates: tuple[tuple[int, str], ...]
     guards: dict[str, Any]
+    assumed: int
+    kept: int
 
     def is_right(self) -> Callable[..., bool]:
         """A function of the host numbers: whether all guards hold."""
@@ -157,19 +170,25 @@ def placeholder(x: Array) -> Tensor:
 
 
 def capture(
-    function: Callable[..., Any], arguments: Any, state: State, whole: frozenset[str]
+    function: Callable[..., Any],
+    arguments: Any,
+    state: State,
+    whole: frozenset[str],
+    keeps: bool = False,
 ) -> Capture:
     """The graph of ``function(*arguments[0], **arguments[1])``.
 
     whole  names of derived operations that stay one node: those that the backend has itself
+    keeps  the graph selects the old state where a flag that it takes for true is false: operands
+           may then be overwritten
 
     Raises CaptureError where there is none.
     """
-    first = _record(function, arguments, state, whole)
+    first = _record(function, arguments, state, whole, keeps)
     failure: Exception | None = None
     for change in _CHANGES:
         try:
-            second = _record(function, arguments, state, whole, change)
+            second = _record(function, arguments, state, whole, keeps, change)
         except Exception as error:  # these numbers make no sense to the function
             failure = error
             continue
@@ -203,6 +222,7 @@ def _record(
     arguments: Any,
     state: State,
     whole: frozenset[str],
+    keeps: bool,
     change: int = 0,
 ) -> Capture:
     recorder = Recorder()
@@ -223,6 +243,7 @@ def _record(
         graph = stack.enter_context(recording)
         stack.callback(ADOPT.reset, ADOPT.set(recording.adopt))
         given = []
+        placed: dict[str, Tensor] = {}
         for leaf in leaves:
             if isinstance(leaf, Array):
                 inner = placeholder(leaf)
@@ -233,9 +254,12 @@ def _record(
         for slot in tensors:
             inner = placeholder(slot.get())
             graph.input(inner, slot.name)
+            placed[slot.name] = inner
             slot.put(inner)
         for number in numbers:
             number.put(symbol(number.get()))
+        assumed: list[Tensor] = []
+        stack.callback(ASSUMED.reset, ASSUMED.set(assumed))
         known = len(graph.inputs)
         inputs = list(graph.inputs)
         values_given = [x._adapter if isinstance(x, Array) else x for x in given]
@@ -262,8 +286,14 @@ def _record(
             if graph.find(slot.get().adapter) is not start
         ]
         more, clear = state.made({slot.name for slot in written})
+        kept = len(written) if keeps and assumed else 0
+        new = [slot.get() for slot in written]
+        if kept:
+            flag = functools.reduce(operator.and_, assumed)
+            old = [placed[slot.name] for slot in written]
+            new = [elementwise.where(flag, x, y) for x, y in zip(new, old, strict=True)]
         written += more
-        graph.output(*[slot.get() for slot in written])
+        graph.output(*new, *[slot.get() for slot in more], *assumed)
         values = [number.get() for number in numbers]
         inputs_outside = graph.inputs[known:]
         outside = [recording.outside(value) for value in inputs_outside]
@@ -292,6 +322,8 @@ def _record(
         tuple(names),
         tuple(updates),
         recorder.guards,
+        len(assumed),
+        kept,
     )
 
 

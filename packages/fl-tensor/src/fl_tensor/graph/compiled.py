@@ -17,28 +17,19 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-from fl_tensor import dtypes, interrupts
+from fl_tensor import dtypes
 from fl_tensor.arguments import flag_of, function_of, int_of
 from fl_tensor.arrays.array import Array
-from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.stack import current
 from fl_tensor.errors import ArgumentError, CaptureError
 from fl_tensor.files import AnyPath
 from fl_tensor.graph import pytree
-from fl_tensor.graph.capture import (
-    Capture,
-    NumberSlot,
-    State,
-    TensorSlot,
-    capture,
-    placeholder,
-)
+from fl_tensor.graph.capture import Capture, NumberSlot, State, TensorSlot, Unready, capture
 from fl_tensor.graph.closures import Wrapped, places
-from fl_tensor.graph.host_numbers import evaluator
+from fl_tensor.graph.executable import MISSED, Executable
 from fl_tensor.graph.ir import Graph
-from fl_tensor.graph.source import prepared
 from fl_tensor.random import defaults
 from fl_tensor.random.generator import Generator
 from fl_tensor.reproducible import is_reproducible
@@ -103,80 +94,6 @@ def generator_slots(name: str, generator: Generator) -> list[NumberSlot]:
     ]
 
 
-class _Executable:
-    """A capture, and its graph as a function over one backend."""
-
-    def __init__(self, captured: Capture, backend: Any, state: State) -> None:
-        self.capture, self.backend = captured, backend
-        self.tensors, self.numbers = state.slots()
-        self.closure = [
-            (place.get, tuple(place.value.shape), place.value.dtype) for place in captured.closure
-        ]
-        self.holds = captured.is_right()
-        updates = [source for _, source in captured.updates]
-        results = [expression.source for expression in captured.result.expressions]
-        self.new_numbers = evaluator([*updates, *results], captured.names)
-        self.count = len(captured.graph.outputs) - len(captured.written)
-        self.updated = [self.numbers[i] for i, _ in captured.updates]
-        self.run = prepared(captured.graph, backend, captured.names)
-        #: Of the inputs of ``run``: slots whose tensors are taken out for the call, and what is in
-        #: their place meanwhile.
-        self.taken: list[tuple[int, TensorSlot, Tensor]] = []
-        if getattr(self.run, "donates", False):
-            first = len(captured.graph.inputs) - len(self.tensors) - len(self.closure)
-            replaced = {slot.name for slot in captured.written}
-            self.taken = [
-                (first + i, slot, _absent(slot.get()))
-                for i, slot in enumerate(self.tensors)
-                if slot.name in replaced
-            ]
-
-    def fits(self, numbers: list[Any]) -> bool:
-        """Whether it is right for these numbers, and for the arrays around the function."""
-        if not self.holds(*numbers):
-            return False
-        for get, shape, dtype in self.closure:
-            try:
-                x = get()
-                if x._backend is not self.backend or (tuple(x.shape), x.dtype) != (shape, dtype):
-                    return False
-            except (AttributeError, LookupError, NameError, ValueError):
-                return False
-        return True
-
-    def __call__(self, arrays: list[Any], numbers: list[Any]) -> Any:
-        backend, count = self.backend, self.count
-        inputs = [x._tensor().adapter for x in arrays]
-        inputs += [slot.get().adapter for slot in self.tensors]
-        inputs += [get()._tensor().adapter for get, _, _ in self.closure]
-        values = self.new_numbers(*numbers)
-        interrupts.hold()
-        try:
-            try:
-                for _, slot, absent in self.taken:
-                    slot.put(absent)
-                outputs = self.run(inputs, numbers)
-            except BaseException:
-                for i, slot, _ in self.taken:
-                    slot.put(Tensor(inputs[i], backend))
-                raise
-            interrupts.hold()  # all of the state is replaced, or none
-            self.capture.clear()
-            for slot, adapter in zip(self.capture.written, outputs[count:], strict=True):
-                slot.put(Tensor(adapter, backend))
-            for number, value in zip(self.updated, values, strict=False):
-                number.put(value)
-        finally:
-            interrupts.release()
-        results = [Tensor(adapter, backend) for adapter in outputs[:count]]
-        return self.capture.result.filled(results, values[len(self.updated) :])
-
-
-def _absent(x: Tensor) -> Tensor:
-    # Of the shape and dtype of ``x``, without data.
-    return Tensor(placeholder(x).adapter, x._backend)
-
-
 @functools.cache
 def own_operations(backend: Hashable) -> frozenset[str]:
     """The derived operations that a backend writes itself: they stay whole in its graphs."""
@@ -200,7 +117,7 @@ class Compiled(Wrapped, Generic[R]):
             raise ArgumentError(f"[compile] check_every {check_every}: expected 0 or more")
         functools.update_wrapper(self, function)
         self._kinds: set[Hashable] = set()
-        self._executables: dict[Hashable, list[_Executable]] = {}
+        self._executables: dict[Hashable, list[Executable]] = {}
         self._refused: dict[Hashable, str] = {}
         self._log: list[str] = []
         self.calls = self.compiled_calls = 0
@@ -230,8 +147,11 @@ class Compiled(Wrapped, Generic[R]):
         executable = self._executable(key, args, kwargs, backend, numbers)
         if executable is None:
             return self._eager(args, kwargs)
+        result = executable(arrays, numbers)
+        if result is MISSED:
+            return self._eager(args, kwargs)
         self.compiled_calls += 1
-        return executable(arrays, numbers)
+        return result
 
     def _eager(self, args: Any, kwargs: Any) -> R:
         result = self._function(*args, **kwargs)
@@ -254,7 +174,7 @@ class Compiled(Wrapped, Generic[R]):
 
     def _executable(
         self, key: Hashable, args: Any, kwargs: Any, backend: Any, numbers: list[Any]
-    ) -> _Executable | None:
+    ) -> Executable | None:
         known = self._executables.setdefault(key, [])
         for executable in known:
             if executable.fits(numbers):
@@ -266,6 +186,9 @@ class Compiled(Wrapped, Generic[R]):
             executable = self._captured(args, kwargs, backend)
             if not executable.fits(numbers):
                 raise CaptureError("its guards do not hold for its own numbers and variables")
+        except Unready as error:
+            self._refused[key] = str(error)
+            return None
         except Exception as error:
             reason = f"{type(error).__name__}: {error}{_line(error, self._function)}"
             if self._strict:
@@ -277,7 +200,7 @@ class Compiled(Wrapped, Generic[R]):
         known.append(executable)
         return executable
 
-    def _captured(self, args: Any, kwargs: Any, backend: Any) -> _Executable:
+    def _captured(self, args: Any, kwargs: Any, backend: Any) -> Executable:
         began = time.perf_counter()
         for x in pytree.flatten((args, kwargs))[0]:
             if isinstance(x, Array) and x._backend is not backend:
@@ -286,8 +209,9 @@ class Compiled(Wrapped, Generic[R]):
                     f"{backend.name!r}"
                 )
         whole = own_operations(backend.__class__)
-        captured = capture(self._function, (args, kwargs), self._state, whole)
-        executable = _Executable(captured, backend, self._state)
+        keeps = "prepare" in type(backend).__dict__
+        captured = capture(self._function, (args, kwargs), self._state, whole, keeps)
+        executable = Executable(captured, backend, self._state)
         took = time.perf_counter() - began
         inputs = ", ".join(value.type for value in captured.graph.inputs[:3])
         self._log.append(
@@ -330,6 +254,11 @@ class Compiled(Wrapped, Generic[R]):
         from fl_tensor.graph import file, saving
 
         file.write(path, saving.content(self, args, kwargs))
+
+    def reasons(self) -> list[str]:
+        """Why calls had no graph, in the order in which that was found."""
+        head = "not compiled: "
+        return [line[len(head) :] for line in self._log if line.startswith(head)]
 
     def explain(self) -> str:
         """What was captured, for which arguments, and why something was not."""

@@ -28,6 +28,11 @@ def content(compiled: Compiled[Any], args: tuple[Any, ...], kwargs: dict[str, An
             )
     else:
         captured, structure = _only(compiled)
+    if captured.assumed:
+        raise ArgumentError(
+            "[save] the step falls back on its function where a check of values fails, as a loss "
+            "scaler does: a file has no function"
+        )
     tensors, numbers = compiled._state.slots()
     graph, (count, floats) = captured.graph, trees.count(structure)
     sources = [

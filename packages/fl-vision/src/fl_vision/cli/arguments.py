@@ -64,6 +64,7 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     recipe("--dtype", choices=DTYPES, help="of weights and activations (default float32)")
     recipe("--seed", type=_integer(0), help="weights, order of samples, dropout (default 0)")
     recipe("--limit", type=_integer(1), help="use only so many training samples, evenly spread")
+    recipe("--compiled", action="store_true", default=None, help="run steps as graphs")
     recipe("--amp", action="store_true", default=None, help="float16 where safe, loss scaling")
     recipe("--ema", type=_fraction, help="decay of averaged weights; 0: none (default 0)")
     recipe("--clip", type=_positive, help="longest norm of the gradients (default: any)")
