@@ -144,5 +144,5 @@ def test_a_derived_backend_keeps_its_own_operations():
 def test_a_graph_is_prepared_by_the_function_itself():
     graph = ft.compile(lambda x: x * 2).graph(array(8, 8))
     run = static.prepare(ft.get_backend("jit").eager, graph, ())
-    (result,) = run(array(8, 8).adapter)
+    (result,) = run([array(8, 8).adapter], [])
     assert (result.array == array(8, 8).numpy() * 2).all()

@@ -452,9 +452,13 @@ class TensorBackend(DerivedOps, OptionalOps, ABC):
         """A function that computes a captured ``fl_tensor.graph.Graph``, or None: ``ft.compile``
         then calls this backend's operations one by one.
 
-        It takes an adapter for each of ``graph.inputs``, then a number for each of ``names``, and
-        returns an adapter for each of ``graph.outputs``. A parameter of a node that changes from
-        call to call is a ``graph.HostExpression`` of these names. Operands stay as they are.
+        It takes a list with an adapter for each of ``graph.inputs``, and a sequence with a number
+        for each of ``names``, and returns an adapter for each of ``graph.outputs``. A parameter of
+        a node that changes from call to call is a ``graph.HostExpression`` of these names.
+        Operands stay as they are. A function whose attribute ``donates`` is true may write over
+        those that nothing but the list refers to: ``ft.compile`` then takes the state that the
+        graph replaces out of its places for the call. The function may add to the list and replace
+        its elements. After an error these go back to where they were.
         Only the method of a backend's own class is called, as with ``call_composition``.
         """
         return None

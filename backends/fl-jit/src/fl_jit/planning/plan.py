@@ -34,13 +34,12 @@ from fl_jit.steps.lower import lower
 from fl_jit.steps.operation import Operation
 from fl_jit.steps.prepacking import prepack_steps
 from fl_jit.steps.views import array_of
-from fl_jit.traces import interrupts
 from fl_jit.traces.failure_isolation import fail
 from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Lazy, Stream
 from fl_jit.traces.prepacked import PrepackedArray
 from fl_memory.causes import Cause, observed
-from fl_tensor.extend import cached_property
+from fl_tensor.extend import cached_property, interrupts
 from fl_tensor.extend.numpy import Number
 from fl_tensor.graph import Node, Value, cost
 from fl_tensor.graph.cse import cse
@@ -66,7 +65,8 @@ class Step(Protocol):
 
 class Plan:
     """See the module. ``eager`` is the NumPy backend. It runs operations that have no other
-    implementation, and those for which ``fusible`` is false."""
+    implementation, and those for which ``fusible`` is false. ``small_kernels``: a kernel library
+    also computes products that take no longer than a call from Python."""
 
     #: Whether the last run read prepacked weights.
     reads_prepacked = False
@@ -78,6 +78,7 @@ class Plan:
         leaves: list[Any],
         eager: Any,
         fusible: Callable[[Node], bool],
+        small_kernels: bool = False,
     ) -> None:
         self.inputs = translation.inputs
         self.outputs = translation.outputs
@@ -114,14 +115,15 @@ class Plan:
         fusion = Fusion(graph, self.layouts, lambda n: registered[n] is None and fusible(n))
         self.fusion = fusion
         self.live_outs = self._live_outs(fusion.groups)
-        self.numbers, self.eager = numbers, eager
+        self.numbers, self.eager, self._small = numbers, eager, small_kernels
         self.steps: list[Step] = []
         results = {self.layouts[v].root for v in self.results}
 
         def is_builtin(node: Node) -> bool:
             return registered[node] is None
 
-        fused = fused_epilogues(fusion.groups, self.layouts, results, is_builtin)
+        groups = fusion.groups
+        fused = fused_epilogues(groups, self.layouts, results, is_builtin, small_kernels)
         #: Of each input that may be prepacked.
         self.prepack_steps = prepack_steps(graph, self.layouts, results, is_builtin)
         products = {epilogue.product for epilogue in fused.values()}
@@ -166,7 +168,7 @@ class Plan:
 
     def _operation(self, node: Node) -> Operation:
         if node.op in cost.CONTRACTIONS:
-            return Contraction(node, self.layouts, self.eager, self._packed(node))
+            return Contraction(node, self.layouts, self.eager, self._packed(node), self._small)
         return Operation(node, self.layouts, self.eager)
 
     def _fused(self, fused: FusedEpilogue, group: Group) -> Step:
@@ -178,6 +180,7 @@ class Plan:
             product,
             lambda: self._launch(group),
             self._packed(fused.product),
+            self._small,
         )
 
     def _packed(self, product: Node) -> Packed | None:

@@ -1,7 +1,8 @@
 """The plan of a whole graph: what ``ft.compile`` runs on this backend.
 
 A plan is made for the strides of its inputs, so there is one for each layout of the state. Numbers
-that change from call to call are leaves, and so are positions of random streams.
+that change from call to call are leaves, and so are positions of random streams. The second run of
+a plan gives it fixed memory (``static_program``).
 
 A generated gather reads where its indices say. Indices that are inputs are checked at each call, as
 they are without ``ft.compile``. Those that the graph computes are brought into range.
@@ -14,10 +15,14 @@ from typing import Any
 
 from fl_jit.eager.views import strides_of
 from fl_jit.extensions import registry
+from fl_jit.planning import static_program
 from fl_jit.planning.plan import Plan
+from fl_jit.planning.static_program import StaticProgram
 from fl_jit.planning.translate import Translation
 from fl_jit.steps import lower
-from fl_jit.traces.lazy import Stream
+from fl_jit.traces.invalidated import Overwritten
+from fl_jit.traces.lazy import Stream, invalid
+from fl_jit.traces.tracing import Type, graph_of
 from fl_tensor import CPU, dtypes
 from fl_tensor.dispatch.stack import CONTROL
 from fl_tensor.errors import IndexingError
@@ -25,6 +30,7 @@ from fl_tensor.extend import operation_attributes
 from fl_tensor.extend.numpy import adapt
 from fl_tensor.graph import Constant, Graph, Node, Value
 from fl_tensor.graph.host_numbers import HostExpression, evaluator
+from fl_tensor.graph.inline import inline
 from fl_tensor.graph.strides import VIEWS
 
 __all__ = ["prepare"]
@@ -36,19 +42,39 @@ _ELEMENTS_STAY = VIEWS | {"cast"}
 def prepare(
     eager: Any, graph: Graph, names: Sequence[str]
 ) -> Callable[..., tuple[Any, ...]] | None:
-    """A function of adapters, one for each input, and of the numbers ``names``. None where the
-    graph has operations that no plan has."""
-    translation = _StaticTranslation(eager, graph)
+    """A function of the inputs, as a list of adapters, and of the numbers ``names``. Inputs that
+    only the list refers to may be overwritten. None where the graph has operations that no plan
+    has."""
+    translation = _StaticTranslation(eager, inline(graph, _unrolled))
     return None if translation.is_foreign else _StaticExecutable(eager, translation, names)
 
 
-class _Result:
-    """Takes the array of a result."""
+#: Steps up to which a recurrence becomes operations of the graph, as its gradient is anyway. They
+#: run without Python between them. Making a plan takes about a millisecond an operation.
+_MOST_STEPS = 128
 
-    __slots__ = ("array",)
+
+def _unrolled(node: Node) -> Graph | None:
+    if node.op != "recurrent" or node.operands[0].shape[0] > _MOST_STEPS:
+        return None
+    given = dict(node.parameters)
+
+    def compute(ops: Any, operands: Sequence[Any]) -> list[Any]:
+        x, state, weight, *bias = operands
+        return [ops.recurrent(x, state, weight, bias[0] if bias else None, **given)]
+
+    return graph_of(compute, [Type(v.shape, v.dtype) for v in node.operands])
+
+
+class _Result:
+    """Takes the array of a result, or why there is none."""
+
+    __slots__ = ("array", "trace")
 
 
 class _StaticExecutable:
+    donates = True
+
     def __init__(self, eager: Any, translation: _StaticTranslation, names: Sequence[str]) -> None:
         self.eager, self.translation = eager, translation
         sources = [source for leaf in translation.numbers for source in leaf.sources]
@@ -56,23 +82,50 @@ class _StaticExecutable:
         self.arrays = translation.arrays
         self.checks = translation.checks
         self.dtypes = [value.dtype for value in translation.graph.outputs]
-        self._plans: dict[Any, Plan] = {}
+        self._plans: dict[Any, _Runs] = {}
+        self._last: StaticProgram | None = None
 
-    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        count = self.arrays
-        leaves = list(inputs[:count])
+    def __call__(self, inputs: list[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
         for number, size, node in self.checks:
-            _check(leaves[number].array, size, node)
-        values = iter(self.numbers(*inputs[count:]))
-        del inputs
-        leaves += [leaf.made(self.eager, values) for leaf in self.translation.numbers]
-        key = tuple([strides_of(leaf.array) for leaf in leaves[:count]]), registry.current().version
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = Plan(self.translation, leaves, self.eager, lower.fusible)
+            _check(inputs[number].array, size, node)
+        values = iter(self.numbers(*numbers))
+        inputs += [leaf.made(self.eager, values) for leaf in self.translation.numbers]
         results: list[Any] = [_Result() for _ in self.dtypes]
-        plan.run(leaves, results)
+        try:
+            program = self._last
+            if program is None or not program.run(inputs, results):
+                runs = self._runs(inputs)
+                runs(inputs, results)
+                self._last = runs.program
+        except BaseException:
+            inputs[:] = [invalid(x) if x.__class__ is Overwritten else x for x in inputs]
+            raise
         return tuple([adapt(r.array, d) for r, d in zip(results, self.dtypes, strict=True)])
+
+    def _runs(self, leaves: list[Any]) -> _Runs:
+        strides = [strides_of(leaf.array) for leaf in leaves[: self.arrays]]
+        key = tuple(strides), registry.current().version
+        runs = self._plans.get(key)
+        if runs is None:
+            plan = Plan(self.translation, leaves, self.eager, lower.fusible, small_kernels=True)
+            runs = self._plans[key] = _Runs(plan)
+        return runs
+
+
+class _Runs:
+    """A plan, and its program on fixed memory from the second run on."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.program: StaticProgram | None = None
+        self._count = 0
+
+    def __call__(self, leaves: list[Any], results: list[Any]) -> None:
+        self._count += 1
+        if self._count > 1 and (self.program is None or not self.program.is_current):
+            self.program = static_program.made(self.plan, leaves)
+        if self.program is None or not self.program.run(leaves, results):
+            self.plan.run(leaves, results)
 
 
 def _check(indices: Any, size: int, node: str) -> None:

@@ -30,10 +30,12 @@ def call_of(
     layouts: Mapping[Value, StridedLayout],
     packed: Packed | None = None,
     strides: Shape | None = None,
+    small: bool = False,
 ) -> KernelCall | None:
     """The kernel call of a node. None where NumPy is to compute it, for any data or for some.
 
     ``packed``: the layout of prepacked weights. ``strides``: of the result; None: C order.
+    ``small``: also for products that take no longer than a call.
     """
     if node.op not in CONTRACTIONS:
         return None
@@ -43,7 +45,7 @@ def call_of(
     parameters = node.parameters
     if "order" in parameters:
         out = _permuted(out, inverse(parameters["order"]))
-    if not is_large(node.op, x.shape, y.shape, out.shape, value.dtype):
+    if not is_large(node.op, x.shape, y.shape, out.shape, value.dtype, small):
         return None
     if depends_on_data(node.op, x.shape, value.dtype):
         return None
@@ -71,6 +73,13 @@ class _Bound(NamedTuple):
     generation: int
     owner: KernelLibrary
     kernel: Kernel | None
+
+
+class NativeKernel(NamedTuple):
+    """A kernel, and for each of its operands but the result: its root, and the bytes before it."""
+
+    kernel: Kernel
+    operands: list[tuple[Value, int]]
 
 
 class _Operand(NamedTuple):
@@ -131,6 +140,17 @@ class BoundKernel:
         launch(owner, kernel, addresses)
         return True
 
+    def native(self, is_packed: bool) -> NativeKernel | None:
+        """The kernel of the active library, and where its operands begin. None where the library
+        has none, or where an operand is copied first. ``is_packed``: the weights are prepacked."""
+        if is_packed and not self._reads_packed:
+            return None if self._prepacked is None else self._prepacked.native(True)
+        library = registry.active_library()
+        kernel = None if library is None else library.find(self.descriptor)
+        if kernel is None or any(copied is not None for _, _, copied in self._operands):
+            return None
+        return NativeKernel(kernel, [(root, offset) for root, offset, _ in self._operands])
+
     def _bind(self, library: KernelLibrary) -> _Bound:
         generation = library.generation
         kernel = library.find(self.descriptor)
@@ -151,13 +171,14 @@ def bind(
     packed: Packed | None = None,
     strides: Shape | None = None,
     epilogue: Epilogue | None = None,
+    small: bool = False,
 ) -> BoundKernel | None:
     """The bound kernel of a node; None where ``call_of`` returns None. ``packed``: the layout of
-    its weights in runs in which they are prepacked."""
+    its weights in runs in which they are prepacked. ``small`` as there."""
     operands = [layouts[value] for value in node.operands]
-    call = call_of(node, layouts, None, strides)
+    call = call_of(node, layouts, None, strides, small)
     if call is None:
         return None
-    other = None if packed is None else call_of(node, layouts, packed, strides)
+    other = None if packed is None else call_of(node, layouts, packed, strides, small)
     prepacked = None if other is None else BoundKernel(other, operands, epilogue)
     return BoundKernel(call, operands, epilogue, prepacked)

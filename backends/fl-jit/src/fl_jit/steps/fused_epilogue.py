@@ -6,7 +6,7 @@ is one call. Where none does, the product and its group run one after the other,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,13 @@ from fl_jit.kernels.codegen.axes import join_axes, letters, output_letters
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.kernels.descriptors import Epilogue
 from fl_jit.kernels.layout import Packed
+from fl_jit.kernels.native_calls import native_call
 from fl_jit.passes.epilogue_fusion import FusedEpilogue, fuse_epilogues
 from fl_jit.passes.group import Group
 from fl_jit.steps.bound_kernel import bind, call_of
 from fl_jit.steps.donation import Values, overwritable
 from fl_jit.steps.lower import Lowered, Lowering, Operand
+from fl_jit.steps.native import NativePart, NativeStep
 from fl_tensor.extend import cached_property
 from fl_tensor.extend.numpy import TO_NUMPY, memory
 from fl_tensor.graph import Node, Value
@@ -33,16 +35,19 @@ def fused_epilogues(
     layouts: Mapping[Value, StridedLayout],
     results: Collection[Value],
     is_builtin: Callable[[Node], bool],
+    small: bool = False,
 ) -> dict[Group, FusedEpilogue]:
     """The epilogues of products (``passes.epilogue_fusion``) that the active kernel library may
-    support. ``is_builtin(node)``: no registered kernel computes the node."""
+    support. ``is_builtin(node)``: no registered kernel computes the node. ``small``: also of
+    products that take no longer than a call."""
     library = registry.active_library()
     if library is None:
         return {}
 
     def accepts(node: Node) -> bool:
         is_product = node.op in ("matmul", "conv", "conv_data_gradient")
-        return is_product and is_builtin(node) and call_of(node, layouts) is not None
+        has_kernel = is_product and is_builtin(node)
+        return has_kernel and call_of(node, layouts, small=small) is not None
 
     found = fuse_epilogues(groups, layouts, results, accepts)
     if not found or library.has_epilogues:
@@ -65,6 +70,7 @@ class FusedEpilogueStep:
         operation: Any,
         launch: Callable[[], Any],
         packed: Packed | None = None,
+        small: bool = False,
     ) -> None:
         self.nodes = [fused.product, *fused.group.nodes]
         self.operation, self._make_launch = operation, launch
@@ -84,7 +90,7 @@ class FusedEpilogueStep:
                 [root for root in roots if root not in operands]
                 for roots in overwritable(lowered)[1:]
             ]
-        self.kernel = bind(fused.product, layouts, packed, fused.strides, self.epilogue)
+        self.kernel = bind(fused.product, layouts, packed, fused.strides, self.epilogue, small)
         self.roots = [*operands, *(o.root for o in self.reads), *self.writes]
         self.in_place = self.writes[1:]
 
@@ -98,6 +104,20 @@ class FusedEpilogueStep:
         step = self._make_launch()
         step.dying = [*self.dying, *([] if self.product in self.writes else [self.product])]
         return step
+
+    def native(self, packed: Set[Value]) -> NativeStep | None:
+        """The step as a call on fixed memory; None where it would run as two steps."""
+        found = None
+        if self.kernel is not None:
+            found = self.kernel.native(not packed.isdisjoint(self.roots))
+        if found is None:
+            return None
+        operands = list(found.operands)
+        operands += [(o.root, o.offset * o.root.dtype.itemsize) for o in self.reads]
+        operands += [(root, 0) for root in self.writes]
+        part = NativePart(native_call(found.kernel), operands)
+        free = [[], *self._free] if self._free else [[] for _ in self.writes]
+        return NativeStep([part], list(zip(self.writes, free, strict=True)))
 
     def __call__(self, values: Values) -> None:
         first = self.writes[0]

@@ -8,13 +8,14 @@ indices was checked when the operation was called.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Any
 
 from fl_jit.eager.array_layouts import address
 from fl_jit.kernels.codegen.axes import join_axes, letters
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.steps.donation import Values
+from fl_jit.steps.native import NativePart, NativeStep
 from fl_jit.steps.views import array_of
 from fl_tensor import dtypes
 from fl_tensor.extend.numpy import TO_NUMPY, adapt, memory
@@ -94,6 +95,11 @@ class Gather:
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in operands]
         self.roots = [*(p.root for p in operands), self.output]
 
+    def native(self, packed: Set[Value]) -> NativeStep:
+        """The step as a call on fixed memory."""
+        part = NativePart(self.launch.bound(), [*self.inputs, (self.output, 0)])
+        return NativeStep([part], [(self.output, [])])
+
     def __call__(self, values: Values) -> None:
         made = memory.empty(self.output.shape, TO_NUMPY[self.output.dtype])
         read = [address(values[root]) + offset for root, offset in self.inputs]
@@ -116,7 +122,7 @@ class Scatter:
         self.roots = [layout.root for _, layout in self.operands] + list(node.outputs)
         table, (root, offset, strides) = self.operands[0]
         whole = root.shape == table.shape and not offset and strides == contiguous(table.shape)
-        self._overwritable = [root] if whole else []
+        self.in_place_roots = [root] if whole else []
         self.in_place = node.outputs if whole else ()
 
     def __call__(self, values: Values) -> None:
@@ -137,7 +143,7 @@ class Scatter:
     def _table(self, values: Values) -> tuple[Any, bool]:
         # The array of the table, and whether it may be overwritten.
         table, layout = self.operands[0]
-        free = [root for root in self._overwritable if root in self.dying]
+        free = [root for root in self.in_place_roots if root in self.dying]
         taken = values.take(free, self.node.outputs[0])
         return (array_of(values, table, layout), False) if taken is None else (taken, True)
 
@@ -168,8 +174,8 @@ class AddRows(Scatter):
         table, indices, updates = node.operands
         read = [layouts[indices], layouts[updates]]
         self.inputs = [(p.root, p.offset * p.root.dtype.itemsize) for p in read]
-        if self._overwritable and self._overwritable[0] in [p.root for p in read]:
-            self._overwritable, self.in_place = [], ()  # it is read while it would be written
+        if self.in_place_roots and self.in_place_roots[0] in [p.root for p in read]:
+            self.in_place_roots, self.in_place = [], ()  # it is read while it would be written
         row = table.shape[1:]
         strides = [
             read[0].strides + (0,) * len(row),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Set
 from typing import Any
 
 from fl_jit.eager.array_layouts import address
 from fl_jit.kernels import cpu
 from fl_jit.kernels.codegen.batch import Batch
 from fl_jit.kernels.codegen.kernel import ALIGNED, Kernel, may_stream
+from fl_jit.kernels.native_calls import NativeCall
 from fl_jit.passes.horizontal_fusion import together
 from fl_jit.passes.schedule import Task
 from fl_jit.steps.donation import Values, overwritable
 from fl_jit.steps.lower import Lowered, Operand
+from fl_jit.steps.native import NativePart, NativeStep
 from fl_tensor.extend import cached_property
 from fl_tensor.extend.numpy import TO_NUMPY, memory
 from fl_tensor.graph import Node, Value, cost
@@ -77,6 +80,19 @@ class Launch:
         """The scalar arguments of the kernel."""
         return [values[root] for root in self.scalars]
 
+    def native(self, packed: Set[Value]) -> NativeStep:
+        """The step as a call on fixed memory."""
+        streams = self.streamed is not None and not any(self._free)
+        launch = self.streamed if self.streamed is not None and streams else self.launch
+        return self.part(launch.bound(), self._free, streams)
+
+    def part(self, call: NativeCall, free: list[list[Value]], streams: bool = False) -> NativeStep:
+        """The step as ``call``. Its results may overwrite the roots that are ``free``."""
+        written = [root for root, _, _ in self.outputs]
+        operands = [*self.inputs, *((root, 0) for root in written)]
+        part = NativePart(call, operands, self.scalars, aligned=streams)
+        return NativeStep([part], list(zip(written, free, strict=True)))
+
 
 class HorizontalLaunch:
     """Small independent kernels as one step (``passes.horizontal_fusion``)."""
@@ -97,6 +113,15 @@ class HorizontalLaunch:
         readers = Counter(root for step in self.steps for root in {r for r, _ in step.inputs})
         freed = {root for root in self.dying if readers[root] == 1}
         return [[[r for r in roots if r in freed] for roots in s.overwritable] for s in self.steps]
+
+    def native(self, packed: Set[Value]) -> NativeStep:
+        """The step as calls on fixed memory."""
+        calls = self.batch.bound()
+        steps = [s.part(c, f) for s, c, f in zip(self.steps, calls, self._free, strict=True)]
+        return NativeStep(
+            [part for step in steps for part in step.parts],
+            [written for step in steps for written in step.writes],
+        )
 
     def __call__(self, values: Values) -> None:
         self.batch(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Any
 
+from fl_jit.steps.copies import copies
 from fl_jit.steps.donation import Values
 from fl_jit.steps.interpret import run_node
+from fl_jit.steps.native import NativeStep
 from fl_jit.steps.views import array_of
 from fl_tensor.extend.numpy import adapt, memory
 from fl_tensor.graph import Node, Value
@@ -23,10 +25,14 @@ class Operation:
     in_place: Collection[Value] = ()
 
     def __init__(self, node: Node, layouts: Mapping[Value, StridedLayout], eager: Any) -> None:
-        self.node, self.eager = node, eager
+        self.node, self.eager, self._layouts = node, eager, layouts
         self.operands = [(v, layouts[v]) for v in node.operands]
         self.roots = [layout.root for _, layout in self.operands] + list(node.outputs)
         (self.result,) = node.outputs
+
+    def native(self, packed: Set[Value]) -> NativeStep | None:
+        """The step as calls on fixed memory; None where NumPy computes it."""
+        return None if "order" in self.node.parameters else copies(self.node, self._layouts)
 
     def __call__(self, values: Values) -> None:
         operands = [adapt(array_of(values, v, layout), v.dtype) for v, layout in self.operands]

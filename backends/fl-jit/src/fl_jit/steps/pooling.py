@@ -12,7 +12,7 @@ Images may have any axis order. With channels last a kernel runs along the chann
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
 from fl_jit.eager.array_layouts import address
@@ -20,8 +20,9 @@ from fl_jit.kernels.codegen.axes import join_axes, letters
 from fl_jit.kernels.codegen.program import Builder
 from fl_jit.steps import window_reductions
 from fl_jit.steps.donation import Values
+from fl_jit.steps.native import NativePart, NativeStep
 from fl_jit.steps.windows import Box, Windows
-from fl_tensor import dtypes
+from fl_tensor import CPU, dtypes
 from fl_tensor.dtypes import DType
 from fl_tensor.extend.numpy import TO_NUMPY, memory
 from fl_tensor.graph import Node, Value
@@ -96,6 +97,17 @@ class Pool:
         for run in self.passes:
             run(bases)
         values[self.output] = result
+
+    def native(self, packed: Set[Value]) -> NativeStep:
+        """The step as calls on fixed memory."""
+        made = [Value(-1, shape, dtype, CPU) for shape, dtype in self.intermediates]
+        bases = [(self.output, 0), *self.inputs, *((value, 0) for value in made)]
+        parts = []
+        for each in self.passes:
+            for launch, offsets, scalars in each.calls:
+                operands = [(bases[i][0], bases[i][1] + offset) for i, offset in offsets]
+                parts.append(NativePart(launch.bound(), operands, [], list(scalars)))
+        return NativeStep(parts, [(self.output, []), *((value, []) for value in made)], made)
 
 
 class Pass:

@@ -18,9 +18,9 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fl_jit.traces import interrupts, loop_detection, loop_execution
+from fl_jit.traces import loop_detection, loop_execution
 from fl_jit.traces.failure_isolation import Failed, IsolatedValue, subtrace_of
-from fl_jit.traces.invalidated import InvalidatedValue, detach
+from fl_jit.traces.invalidated import InvalidatedValue, Overwritten, detach
 from fl_jit.traces.prepacked import PrepackedArray, storage_of
 from fl_jit.traces.recording import Call, Recording, Recordings
 from fl_memory import current as current_manager
@@ -29,7 +29,7 @@ from fl_memory.causes import CURRENT, Cause, observed
 from fl_memory.tags import RESULT, tagged
 from fl_tensor import reproducible
 from fl_tensor.dtypes import DType
-from fl_tensor.extend import count_if_alone, getrefcount, is_reproducible
+from fl_tensor.extend import count_if_alone, getrefcount, interrupts, is_reproducible
 from fl_tensor.extend.numpy import Number, NumpyAdapter
 
 if TYPE_CHECKING:
@@ -67,6 +67,13 @@ def computed(array: Any, dtype: DType) -> Lazy:
     """A value that has its array. Unlike a ``NumpyAdapter`` it may be prepacked."""
     made = _new(Lazy)
     made.array, made.dtype, made.shape, made.trace = array, dtype, array.shape, None
+    return made
+
+
+def invalid(x: Overwritten) -> Lazy:
+    """A value that was overwritten: a read raises an error."""
+    made = _new(Lazy)
+    made.dtype, made.shape, made.trace = x.dtype, x.shape, InvalidatedValue(x)
     return made
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fl_jit.traces import interrupts
 from fl_jit.traces.loop_detection import Loop, head_of
+from fl_tensor.extend import interrupts
 
 if TYPE_CHECKING:
     from fl_jit.traces.lazy import Trace

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-from fl_tensor import dtypes
+from fl_tensor import dtypes, interrupts
 from fl_tensor.arguments import flag_of, function_of, int_of
 from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
@@ -26,7 +26,14 @@ from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.stack import current
 from fl_tensor.errors import ArgumentError, CaptureError
 from fl_tensor.graph import pytree
-from fl_tensor.graph.capture import Capture, NumberSlot, State, TensorSlot, capture
+from fl_tensor.graph.capture import (
+    Capture,
+    NumberSlot,
+    State,
+    TensorSlot,
+    capture,
+    placeholder,
+)
 from fl_tensor.graph.closures import places
 from fl_tensor.graph.host_numbers import evaluator
 from fl_tensor.graph.ir import Graph
@@ -111,6 +118,17 @@ class _Executable:
         self.count = len(captured.graph.outputs) - len(captured.written)
         self.updated = [self.numbers[i] for i, _ in captured.updates]
         self.run = _prepared(captured.graph, backend, captured.names)
+        #: Of the inputs of ``run``: slots whose tensors are taken out for the call, and what is in
+        #: their place meanwhile.
+        self.taken: list[tuple[int, TensorSlot, Tensor]] = []
+        if getattr(self.run, "donates", False):
+            first = len(captured.graph.inputs) - len(self.tensors) - len(self.closure)
+            replaced = {slot.name for slot in captured.written}
+            self.taken = [
+                (first + i, slot, _absent(slot.get()))
+                for i, slot in enumerate(self.tensors)
+                if slot.name in replaced
+            ]
 
     def fits(self, numbers: list[Any]) -> bool:
         """Whether it is right for these numbers, and for the arrays around the function."""
@@ -126,19 +144,36 @@ class _Executable:
         return True
 
     def __call__(self, arrays: list[Any], numbers: list[Any]) -> Any:
+        backend, count = self.backend, self.count
         inputs = [x._tensor().adapter for x in arrays]
         inputs += [slot.get().adapter for slot in self.tensors]
         inputs += [get()._tensor().adapter for get, _, _ in self.closure]
-        outputs = self.run(*inputs, *numbers)
-        self.capture.clear()
         values = self.new_numbers(*numbers)
-        backend, count = self.backend, self.count
-        for slot, adapter in zip(self.capture.written, outputs[count:], strict=True):
-            slot.put(Tensor(adapter, backend))
-        for number, value in zip(self.updated, values, strict=False):
-            number.put(value)
+        interrupts.hold()
+        try:
+            try:
+                for _, slot, absent in self.taken:
+                    slot.put(absent)
+                outputs = self.run(inputs, numbers)
+            except BaseException:
+                for i, slot, _ in self.taken:
+                    slot.put(Tensor(inputs[i], backend))
+                raise
+            interrupts.hold()  # all of the state is replaced, or none
+            self.capture.clear()
+            for slot, adapter in zip(self.capture.written, outputs[count:], strict=True):
+                slot.put(Tensor(adapter, backend))
+            for number, value in zip(self.updated, values, strict=False):
+                number.put(value)
+        finally:
+            interrupts.release()
         results = [Tensor(adapter, backend) for adapter in outputs[:count]]
         return self.capture.result.filled(results, values[len(self.updated) :])
+
+
+def _absent(x: Tensor) -> Tensor:
+    # Of the shape and dtype of ``x``, without data.
+    return Tensor(placeholder(x).adapter, x._backend)
 
 
 def _prepared(graph: Graph, backend: Any, names: tuple[str, ...]) -> Callable[..., Any]:

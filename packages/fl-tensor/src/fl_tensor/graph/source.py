@@ -3,7 +3,9 @@
 ``execute.run`` finds the arguments of each operation at each call. Here this happens once, and what
 is left is a line per operation:
 
-    def run(i0, i1, n0):
+    def run(inputs, numbers):
+        i0, i1 = inputs
+        n0, = numbers
         v2 = matmul(i0, i1)
         v3 = multiply(v2, scalar((n0 * 0.5), float32, cpu))
         del v2
@@ -33,17 +35,19 @@ _GENERATORS = frozenset(("full", "arange", "random_bits"))
 
 
 def compiled_source(graph: Graph, ops: Any, names: Sequence[str] = ()) -> Callable[..., Any]:
-    """A function of adapters of ``ops``, one for each input, and of the host numbers ``names``,
-    that returns a tuple of adapters. Its source is its attribute ``source``. Where ``ops`` has no
-    such device as the graph names, its first one is used."""
+    """A function of a list of adapters of ``ops``, one for each input, and of the host numbers
+    ``names``, that returns a tuple of adapters. Its source is its attribute ``source``. Where
+    ``ops`` has no such device as the graph names, its first one is used."""
     if bad := [name for name in names if not name.isidentifier() or keyword.iskeyword(name)]:
         raise ArgumentError(f"[compile] {bad[0]!r} is no name of a number")
     writer = _Writer(graph, ops)
     lines = [line for i, node in enumerate(graph.nodes) for line in writer.lines(i, node)]
-    head = ", ".join([*(writer.name[value] for value in graph.inputs), *names])
+    given = "".join(f"{writer.name[value]}, " for value in graph.inputs)
+    numbers = "".join(f"{name}, " for name in names)
+    head = [f"({given}) = inputs", f"({numbers}) = numbers"]
     results = "".join(f"{writer.name[value]}, " for value in graph.outputs)
-    body = "\n    ".join([*lines, f"return ({results})"])
-    source = f"def run({head}):\n    {body}\n"
+    body = "\n    ".join([*head, *lines, f"return ({results})"])
+    source = f"def run(inputs, numbers):\n    {body}\n"
     exec(compile(source, "<graph>", "exec"), writer.scope)
     run: Any = writer.scope["run"]
     run.source = source

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from fl_jit.kernels.codegen import compile, target, threads
 from fl_jit.kernels.codegen.errors import ProgramError
-from fl_jit.kernels.codegen.kernel import Job, Launch
+from fl_jit.kernels.codegen.kernel import BoundLaunch, Job, Launch
 from fl_jit.kernels.codegen.thread_pools import HEADER
 
 #: The arguments of one launch: addresses and scalars.
@@ -54,8 +54,10 @@ def _code() -> compile.Code:
 
 
 @compile.once
-def _all() -> Callable[[int], None]:
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_code().address("all"))
+def run_all(keeps_gil: bool = False) -> Callable[[int], None]:
+    """The function that runs the entries of a table at an address, in the calling thread."""
+    kind = ctypes.PYFUNCTYPE if keeps_gil else ctypes.CFUNCTYPE
+    return kind(None, ctypes.c_void_p)(_code().address("all"))
 
 
 class Batch:
@@ -70,9 +72,7 @@ class Batch:
 
     def __call__(self, calls: Sequence[Call]) -> None:
         """Run; ``calls[i]`` are the arguments of launch i."""
-        workers = threads.workers(self.work, len(self.launches), threads.limit())
-        if not threads.pool():
-            workers = 1
+        workers = self._workers()
         try:
             table = self._free.pop()
         except IndexError:
@@ -81,6 +81,36 @@ class Batch:
             launch.write(job, *call)
         table.run(workers)
         self._free.append(table)
+
+    def bound(self) -> Sequence[BoundLaunch | _BatchedLaunch]:
+        """Launches with arguments of their own (``native_calls.NativeCall``), for the present
+        number of threads. On several threads they all run when the last one does."""
+        workers = self._workers()
+        if workers == 1:
+            return [launch.bound() for launch in self.launches]
+        table = _Table(self.launches)
+        pairs = zip(self.launches, table.jobs, strict=True)
+        calls = [_BatchedLaunch(launch, job) for launch, job in pairs]
+        calls[-1].run = lambda: table.run(workers)
+        return calls
+
+    def _workers(self) -> int:
+        if not threads.pool():
+            return 1
+        return threads.workers(self.work, len(self.launches), threads.limit())
+
+
+class _BatchedLaunch:
+    entries: list[tuple[int, int]] = []
+    nbytes = 0
+    work = 0.0
+
+    def __init__(self, launch: Launch, job: Job) -> None:
+        self._launch, self._job = launch, job
+        self.run: Callable[[], object] = lambda: None
+
+    def write(self, addresses: Sequence[int], scalars: Sequence[complex], workspace: int) -> None:
+        self._launch.write(self._job, addresses, scalars)
 
 
 class _Table:
@@ -102,4 +132,4 @@ class _Table:
         if pool and workers > 1:
             pool.run(self._job, workers)
         else:
-            _all()(self._job + HEADER * 8)
+            run_all()(self._job + HEADER * 8)

@@ -197,13 +197,28 @@ class Launch:
         """Arguments of one call, for a single thread and a simple kernel; the caller owns them."""
         return Job(self._kernel, self._grid, self._static, 1)
 
-    def write(self, job: Job, addresses: Sequence[int], scalars: Sequence[complex] = ()) -> None:
-        """Write the arguments of a call into ``job``."""
+    def write(
+        self,
+        job: Job,
+        addresses: Sequence[int],
+        scalars: Sequence[complex] = (),
+        workspace: int = 0,
+    ) -> None:
+        """Write the arguments of a call into ``job``. ``workspace``: the address of ``job.nbytes``
+        bytes."""
         given = self._wrapped(scalars) if self._signed else scalars
         try:
-            self._pack(job.words, _FIRST, 0, 0, 0, *addresses, *given)
+            at = workspace, workspace + job.mine
+            self._pack(job.words, _FIRST, 0, *at, *addresses, *given)
         except struct.error as error:
             raise self._argument_error(addresses, given) from error
+
+    def bound(self) -> BoundLaunch:
+        """A launch with arguments of its own, for the present number of threads."""
+        count = threads.limit()
+        if self._threads != count:
+            self._choose_workers(count)
+        return BoundLaunch(self, self._job())
 
     def _choose_workers(self, count: int) -> None:
         grid = self._grid
@@ -229,6 +244,20 @@ class Launch:
             f"[kernel] {len(addresses)} addresses and {len(scalars)} scalars {tuple(scalars)}: "
             f"expected {len(layout.operand_axes)} and {len(layout.scalar_dtypes)}"
         )
+
+
+class BoundLaunch:
+    """A launch that keeps its arguments from call to call (``native_calls.NativeCall``)."""
+
+    def __init__(self, launch: Launch, job: Job) -> None:
+        self._launch, self._job = launch, job
+        self.nbytes, self.work = job.nbytes, launch.work
+        one = [(launch.entry, job.operand)]
+        self.entries: list[tuple[int, int]] = [] if job.workers > 1 else one
+        self.run: Callable[[], object] = job.run
+
+    def write(self, addresses: Sequence[int], scalars: Sequence[complex], workspace: int) -> None:
+        self._launch.write(self._job, addresses, scalars, workspace)
 
 
 class Job:

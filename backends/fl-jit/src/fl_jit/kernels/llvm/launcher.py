@@ -20,7 +20,7 @@ import ctypes
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from llvmlite import ir
 
@@ -36,6 +36,8 @@ from fl_memory import selection
 from fl_memory.tags import SCRATCH
 
 _ARGUMENTS = HEADER * FIELD
+#: Addresses of the operands of a loop nest, and of those of its epilogue.
+Operands: TypeAlias = tuple[Sequence[int], Sequence[int]]
 
 
 def arguments(operands: str, constant: str | Iterable[str]) -> ArgStruct:
@@ -130,6 +132,15 @@ class Launcher:
             if memory is not None:
                 memory.free()
 
+    def bound(self, operands: Callable[[Sequence[int]], Operands]) -> BoundCall:
+        """A call with arguments of its own, for the present number of threads. ``operands``: those
+        of the loop nest and of its epilogue, of the addresses of a kernel's operands."""
+        limit = threads.limit()
+        template = self._last
+        if template is None or template.limit != limit:
+            template = self._last = self._template(limit)
+        return BoundCall(self, template, operands)
+
     def _template(self, limit: int) -> _Template:
         pool = threads.pool() if limit > 1 else None
         workers = threads.workers(self._work, self._most_workers, limit) if pool else 1
@@ -166,6 +177,81 @@ class _Template(NamedTuple):
     epilogue: int
     workspace: int  # bytes, without and with scratch memory of the epilogue
     nbytes: int
+
+
+class BoundCall:
+    """A call that keeps its arguments (``native_calls.NativeCall``). Loop nests count in them, so
+    they are copied from a second block before each run."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        template: _Template,
+        operands: Callable[[Sequence[int]], Operands],
+    ) -> None:
+        self._launcher, self._template, self._operands = launcher, template, operands
+        self.run: Callable[[], object] = self._run_on_threads
+        self._block = template.kind.from_buffer_copy(template.initial)
+        self._initial = template.kind.from_buffer_copy(template.initial)
+        self._job = job = ctypes.addressof(self._block)
+        self.nbytes, self.work = template.nbytes, launcher._work
+        initial = ctypes.addressof(self._initial)
+        self._copied = (ctypes.c_int64 * 3)(job, initial, len(self._block))
+        self.entries: list[tuple[int, int]] = []
+        if template.pool is None:
+            copy = _copy_code().address("copy_words"), ctypes.addressof(self._copied)
+            self.entries += [copy, (_serial_code().address("serial"), job)]
+
+    def _run_on_threads(self) -> None:
+        to, source, count = self._copied
+        ctypes.memmove(to, source, count * FIELD)
+        template = self._template
+        assert template.pool is not None
+        template.pool.run(self._job, template.workers)
+
+    def write(self, addresses: Sequence[int], scalars: Sequence[complex], workspace: int) -> None:
+        operands, epilogue_operands = self._operands(addresses)
+        template, job, block = self._template, self._job, self._initial
+        epilogue = self._launcher._epilogue
+        at = workspace, job + template.epilogue, job + template.queues
+        self._launcher._pack(block, _ARGUMENTS, *operands, *at)
+        if epilogue:
+            scratch = workspace + template.workspace
+            epilogue.write(block, template.epilogue, epilogue_operands, scratch)
+
+
+@compile.once
+def _copy_code() -> compile.Code:
+    return compile.load("copy words", _copy_assembly, target.host(), compile.Effort.FULL)
+
+
+def _copy_assembly() -> str:
+    # copy_words(ptr fields): fields are the address to copy to, that to copy from, and the number
+    # of words.
+    module = ir.Module("copy_words")
+    module.triple = target.triple()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer]), "copy_words")
+    b = Builder(function.append_basic_block("entry"))
+    (words,) = function.args
+    to, source, count = (
+        b.load(b.gep(words, [i64(k)], source_etype=i64), typ=i64) for k in range(3)
+    )
+    to, source = b.inttoptr(to, pointer), b.inttoptr(source, pointer)
+    entry = b.block
+    head, body, done = (function.append_basic_block(n) for n in ("head", "body", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    index = b.phi(i64)
+    index.add_incoming(i64(0), entry)
+    b.cbranch(b.icmp_signed("<", index, count), body, done)
+    b.position_at_end(body)
+    field = b.load(b.gep(source, [index], source_etype=i64), typ=i64)
+    b.store(field, b.gep(to, [index], source_etype=i64))
+    index.add_incoming(b.add(index, i64(1)), body)
+    b.branch(head)
+    b.position_at_end(done)
+    b.ret_void()
+    return str(module)
 
 
 @compile.once

@@ -97,7 +97,7 @@ class ClaimTests(TensorSuite, official=True):
         if run is None or not backend.has_values:
             return
         for values, factor in (([1.0, 2.0], 2.0), ([3.0, 5.0], 2.0), ([3.0, 5.0], 4.0)):
-            total, product = run(harness.put(operand(values, ft.float32)), factor - 1.0)
+            total, product = run([harness.put(operand(values, ft.float32))], [factor - 1.0])
             found = harness.get(total).tolist(), harness.get(product).tolist()
             wanted = [v * (factor + 1) for v in values], [v * factor for v in values]
             if found != wanted:

@@ -9,6 +9,7 @@ same for any number of threads.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from fl_jit.kernels.codegen import threads
 from fl_jit.kernels.codegen.arg_struct import address, array
@@ -30,7 +31,7 @@ from fl_jit.kernels.llvm.conv.panels import Packing, PrepackedLayout
 from fl_jit.kernels.llvm.conv.passes import Pass
 from fl_jit.kernels.llvm.conv.windows import Axis
 from fl_jit.kernels.llvm.epilogue import Prepared
-from fl_jit.kernels.llvm.launcher import Division, Launcher, aligned
+from fl_jit.kernels.llvm.launcher import BoundCall, Division, Launcher, Operands, aligned
 from fl_jit.kernels.llvm.tile import Tile
 
 #: Operations per nanosecond of one thread, approximately.
@@ -92,9 +93,16 @@ class ImageKernel:
 
     def __call__(self, *addresses: int) -> None:
         """Compute: source, weights[, inputs of the epilogue], out[, outputs of the epilogue]."""
+        self._call(*self._arguments(addresses))
+
+    def bound(self) -> BoundCall:
+        """A call with arguments of its own, for the present number of threads."""
+        return self._call.bound(self._arguments)
+
+    def _arguments(self, addresses: Sequence[int]) -> Operands:
         source, w, *reads, out = addresses[: self._inputs]
         followed = [out, *reads, out, *addresses[self._inputs :]] if self._has_epilogue else ()
-        self._call((source, w, out), followed)
+        return (source, w, out), followed
 
 
 class ConvolutionKernel(ImageKernel):

@@ -37,6 +37,7 @@ from fl_jit.kernels.llvm.conv_wgrad.plan import plan, tallest
 from fl_jit.kernels.llvm.gemm import matmul
 from fl_jit.kernels.llvm.launcher import Launcher
 from fl_jit.kernels.llvm.tile import Tile
+from fl_jit.kernels.native_calls import KernelCall, NativeCall
 from fl_tensor.dtypes import HALF, DType
 
 #: Multiply-adds per nanosecond, approximately.
@@ -73,8 +74,19 @@ class WgradKernel:
 
     def __call__(self, *addresses: int) -> None:
         """Compute: x, gradient[, bias], out."""
-        x, gradient, *bias, out = addresses
-        self._call((x, gradient, bias[0] if bias else 0, out))
+        self._call(_operands(addresses))
+
+    def bound(self) -> NativeCall:
+        """A call with arguments of its own, for the present number of threads."""
+        call = self._call
+        if isinstance(call, Launcher):
+            return call.bound(lambda addresses: (_operands(addresses), ()))
+        return KernelCall(self)
+
+
+def _operands(addresses: Sequence[int]) -> tuple[int, int, int, int]:
+    x, gradient, *bias, out = addresses
+    return x, gradient, bias[0] if bias else 0, out
 
 
 def prepare(descriptor: ConvWeightGrad, tiles: Tile | None = None) -> WgradKernel:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fl_jit.kernels.descriptors import Matmul
 from fl_jit.kernels.layout import Placement
 from fl_jit.kernels.library import Kernel, UnsupportedError
 from fl_jit.kernels.llvm import epilogue as epilogues
 from fl_jit.kernels.llvm.gemm import plan, skinny_gemm
 from fl_jit.kernels.llvm.gemm.gemm_problem import GemmProblem, by_strides, paired, task_of
-from fl_jit.kernels.llvm.launcher import Launcher
+from fl_jit.kernels.llvm.launcher import BoundCall, Launcher, Operands
 from fl_jit.kernels.llvm.tile import Tile
 from fl_tensor.dtypes import float32, float64
 
@@ -36,12 +38,20 @@ class Product:
 
     def __call__(self, *addresses: int) -> None:
         """The addresses of x, y, inputs of the epilogue, out, and outputs of the epilogue."""
+        self._run(*self.arguments(addresses))
+
+    def arguments(self, addresses: Sequence[int]) -> Operands:
+        """The operands of the loop nest, and those of its epilogue."""
         x, y, *rest = addresses
         if self._swaps:
             x, y = y, x
         out = rest.pop(self._reads)
         read, written = rest[: self._reads], rest[self._reads :]
-        self._run((x, y, out), (out, *read, out, *written))
+        return (x, y, out), (out, *read, out, *written)
+
+    def bound(self) -> BoundCall:
+        """A call with arguments of its own, for the present number of threads."""
+        return self._run.bound(self.arguments)
 
 
 def prepare(descriptor: Matmul, tiles: Tile | None = None) -> Kernel:

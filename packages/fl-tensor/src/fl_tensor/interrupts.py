@@ -7,10 +7,12 @@ second one acts at once. Python runs signal handlers in the main thread only.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # as `signal`, without its conversions to enums, which take microseconds
 import signal
 import threading
 from typing import Any
 
+_SIGINT = int(signal.SIGINT)
 _handler: Any = None  # the program's handler, while it is replaced
 _is_pending = False
 
@@ -20,10 +22,10 @@ def hold() -> None:
     global _handler
     if _handler is not None or not _is_main():
         return
-    handler = signal.getsignal(signal.SIGINT)
+    handler = _signal.getsignal(_SIGINT)
     if callable(handler):  # else it ends the process or is ignored
         _handler = handler
-        signal.signal(signal.SIGINT, _delay)
+        _signal.signal(_SIGINT, _delay)
 
 
 def release() -> None:
@@ -33,7 +35,7 @@ def release() -> None:
         return
     handler, is_pending = _handler, _is_pending
     try:
-        signal.signal(signal.SIGINT, handler)
+        _signal.signal(_SIGINT, handler)
     finally:
         _handler, _is_pending = None, False
     if is_pending:
