@@ -84,6 +84,12 @@ class Verifier:
         """Raises an error of ours, or of Python's, for a node that is not sound."""
         for value in node.outputs:
             self.value(value)
+        for setting in node.parameters.values():
+            if isinstance(setting, Graph):  # a body
+                for value in setting.inputs:
+                    self.value(value)
+                for inner in setting.nodes:
+                    self.node(inner)
         if not node.operands:
             self.made += sum(math.prod(v.shape) * v.dtype.itemsize for v in node.outputs)
             if self.made > MADE:
