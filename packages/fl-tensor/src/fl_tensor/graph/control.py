@@ -122,11 +122,10 @@ def _runner(body: Graph, ops: Any) -> Callable[..., Sequence[Any]]:
     made = _PREPARED.setdefault(body, {})
     found = made.get(ops)
     if found is None:
-        from fl_tensor.graph.source import compiled_source
+        from fl_tensor.graph.source import prepared
 
-        prepare = type(ops).__dict__.get("prepare")
-        prepared = None if prepare is None else prepare(ops, body, ())
-        found = made[ops] = prepared or compiled_source(body, ops)
+        run = prepared(body, ops)
+        found = made[ops] = lambda *xs: run(list(xs), ())
     return found
 
 
