@@ -26,7 +26,7 @@ _PREPARED = weakref.WeakKeyDictionary()
 def cond(ops: Any, predicate: Any, xs: Sequence[Any], then: Graph, other: Graph) -> Any:
     """``TensorBackend.cond``."""
     check_cond(predicate, xs, then, other)
-    return tuple(_runner(then if _truth(ops, predicate) else other, ops)(*xs))
+    return tuple(_runner(then if _truth(ops, predicate) else other, ops)(xs))
 
 
 def while_loop(
@@ -44,14 +44,14 @@ def while_loop(
     carry, fixed = list(xs[:carries]), xs[carries:]
     before: list[list[Any]] = []
     trips = 0
-    while _truth(ops, goes_on(*carry, *fixed)[0]):
+    while _truth(ops, goes_on([*carry, *fixed])[0]):
         if trips == most:
             raise ArgumentError(
                 f"[while_loop] it goes on after {most} trips: give a larger number as most"
             )
         if keep:
             before.append(carry)
-        carry = list(step(*carry, *fixed))
+        carry = list(step([*carry, *fixed]))
         trips += 1
     if not keep:
         return tuple(carry)
@@ -77,7 +77,7 @@ def scan(
     used = steps if count is None else min(steps, max(0, _integer(ops, count)))
     found: list[list[Any]] = []
     for t in range(used - 1, -1, -1) if reverse else range(used):
-        results = step(*carry, *fixed, *[_row(ops, x, t) for x in rows])
+        results = step([*carry, *fixed, *[_row(ops, x, t) for x in rows]])
         carry = list(results[:carries])
         found.append(list(results[carries:]))
     if reverse:
@@ -115,18 +115,19 @@ def _integer(ops: Any, x: Any) -> int:
     return found
 
 
-def _runner(body: Graph, ops: Any) -> Callable[..., Sequence[Any]]:
+def _runner(body: Graph, ops: Any) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """The body as a function of values of ``ops``."""
     if not hasattr(type(ops), "prepare"):  # no backend: layers, which see the operations
-        return lambda *xs: body.run(ops, xs)
+        return lambda xs: body.run(ops, xs)
     made = _PREPARED.setdefault(body, {})
     found = made.get(ops)
     if found is None:
         from fl_tensor.graph.source import prepared
 
-        run = prepared(body, ops)
-        found = made[ops] = lambda *xs: run(list(xs), ())
-    return found
+        found = made[ops] = prepared(body, ops)
+    run = found
+    # A list of its own, beside one that still refers to the values: none may be overwritten.
+    return lambda xs: run(list(xs), ())
 
 
 def check_node(op: str, inputs: Sequence[Any], parameters: Any, outputs: Sequence[Value]) -> None:
