@@ -58,6 +58,7 @@ UPWARD = {
         "fl_tensor.graph.dce",
         "fl_tensor.graph.dot",
         "fl_tensor.graph.execute",
+        "fl_tensor.graph.extract",
         "fl_tensor.graph.serialize",
         "fl_tensor.graph.text",
     ],
