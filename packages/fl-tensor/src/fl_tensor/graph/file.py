@@ -75,6 +75,7 @@ def write(path: AnyPath, content: Content) -> None:
         "tensors": tensors,
         "inputs": content.inputs,
         "written": content.written,
+        "assumed": content.assumed,
         "numbers": [[s, n.name, _encode(n.value)] for s, n in content.numbers.items()],
         "updates": list(content.updates.items()),
         "guards": [[source, _encode(value)] for source, value in content.guards.items()],

@@ -49,8 +49,8 @@ class Content(NamedTuple):
     name       of the function
     arguments  the structure of its arguments: positional, by keyword
     result     the structure of its result
-    graph      inputs: arrays of the arguments, then ``inputs``; outputs: arrays of the result, then
-               ``written``
+    graph      inputs: arrays of the arguments, then ``inputs``; outputs: arrays of the result,
+               ``written``, and ``assumed`` flags, which it takes for true
     tensors    the state, by name
     numbers    host numbers of the state, by their symbols
     updates    sources of their new values, by symbol
@@ -67,6 +67,7 @@ class Content(NamedTuple):
     numbers: dict[str, Number]
     updates: dict[str, str]
     guards: dict[str, Any]
+    assumed: int = 0
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -104,13 +105,23 @@ class Head(_Reader):
         self.place = "its state"
         inputs, written = (self.names(head[key], key) for key in ("inputs", "written"))
         self.check_inputs(graph, arguments, inputs, tensors)
-        self.check_outputs(graph, result, written, tensors)
+        self.check_outputs(graph, result, written, tensors, head["assumed"])
         self.check_spans()
         numbers = self.numbers(head["numbers"], arguments)
         updates, guards = self.expressions(head, graph, numbers, arguments, result)
         name = self.name(head["name"])
         return Content(
-            name, arguments, result, graph, inputs, written, tensors, numbers, updates, guards
+            name,
+            arguments,
+            result,
+            graph,
+            inputs,
+            written,
+            tensors,
+            numbers,
+            updates,
+            guards,
+            head["assumed"],
         )
 
     # ---- structures and state -----------------------------------------------------------------
@@ -226,14 +237,18 @@ class Head(_Reader):
         result: Structure,
         written: tuple[str, ...],
         tensors: Mapping[str, Stored],
+        assumed: Any,
     ) -> None:
         count = trees.count(result)[0]
-        if len(graph.outputs) != count + len(written):
+        end = count + len(written)
+        if type(assumed) is not int or assumed < 0 or len(graph.outputs) != end + assumed:
             raise ArgumentError(
                 f"the graph has {len(graph.outputs)} outputs, for {count} arrays of the result and "
                 f"{len(written)} of the state"
             )
-        for name, value in zip(written, graph.outputs[count:], strict=True):
+        if any(v.shape or v.dtype is not dtypes.bool for v in graph.outputs[end:]):
+            raise ArgumentError("a flag that the graph takes for true is no single bool")
+        for name, value in zip(written, graph.outputs[count:], strict=False):
             if name in tensors:
                 _check_type(name, tensors[name], value)
 

@@ -130,8 +130,14 @@ class LoadedGraph:
         content, tensors, backend = self._content, self._tensors, self._backend
         inputs += [tensors[name]._adapter for name in content.inputs]
         outputs = run(inputs, numbers)
-        count = len(outputs) - len(content.written)
-        for name, adapter in zip(content.written, outputs[count:], strict=True):
+        end = len(outputs) - content.assumed
+        if not all(Tensor(flag, backend).item() for flag in outputs[end:]):
+            raise ArgumentError(
+                "[load_graph] a check of values that the graph takes for true is false, such as "
+                "of infinite gradients: only the function itself can go on. The state is as before"
+            )
+        count = end - len(content.written)
+        for name, adapter in zip(content.written, outputs[count:end], strict=True):
             tensors[name] = Tensor(adapter, backend)
         for name, value in zip(self._updated, values, strict=False):
             self.numbers.held[name] = value
@@ -205,7 +211,7 @@ class LoadedGraph:
     def explain(self) -> str:
         """Arguments, results, state and numbers, with shapes and sizes."""
         content, graph = self._content, self.graph
-        count = len(graph.outputs) - len(content.written)
+        count = len(graph.outputs) - len(content.written) - content.assumed
         lines = [repr(self)]
         lines += [f"argument {i}: {v.type}" for i, v in enumerate(graph.inputs[: len(self._types)])]
         lines += [f"result {i}: {v.type}" for i, v in enumerate(graph.outputs[:count])]

@@ -76,6 +76,7 @@ def content(compiled: Compiled[Any], args: tuple[Any, ...], kwargs: dict[str, An
         },
         updates,
         dict(captured.guards),
+        captured.assumed,
     )
 
 
