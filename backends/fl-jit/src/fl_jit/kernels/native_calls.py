@@ -2,7 +2,7 @@
 
 A launch from Python takes microseconds: addresses, a structure of arguments, a foreign call. Where
 the same launches follow one another again and again on the same memory, as in a compiled training
-step, all of that is done once. What is left is a table of functions and their arguments.
+step, all of that is done once. A call then runs a table of functions and arguments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from fl_jit.kernels.codegen import batch, threads
 from fl_jit.kernels.library import Kernel
 
 
@@ -65,6 +64,8 @@ class NativeCalls:
     """Calls in order, in the calling thread. A call that has no ``entries`` is no part of one."""
 
     def __init__(self, calls: Sequence[NativeCall]) -> None:
+        from fl_jit.kernels.codegen import batch, threads
+
         self._calls = list(calls)  # which own the arguments
         entries = [entry for call in calls for entry in call.entries]
         words = [len(entries), *(word for entry in entries for word in entry)]

@@ -40,18 +40,18 @@ _CONVOLUTIONS: dict[str, type] = {
 }
 
 
-def preferred_order(node: Node) -> Order | None:
+def preferred_order(node: Node, every: bool = False) -> Order | None:
     """The preferred axis order of a result: that of the kernel library, where it computes the node.
     The state of an optimizer has the order of the gradients, and so have the weights from the first
     step on. Under ``reproducible`` weights stay in C order, since a resumed run begins with weights
-    of a file."""
+    of a file. ``every`` as for ``is_large``: an epilogue relies on this order."""
     kind = _CONVOLUTIONS.get(node.op)
     library = registry.active_library()
     if kind is None or library is None:
         return None
     x, y = [value.shape for value in node.operands]
     (out,) = node.outputs
-    if not is_large(node.op, x, y, out.shape, out.dtype):
+    if not is_large(node.op, x, y, out.shape, out.dtype, every):
         return None
     if kind is ConvWeightGrad:
         return None if is_reproducible() else library.preferred_order(kind, y, x, out.shape)

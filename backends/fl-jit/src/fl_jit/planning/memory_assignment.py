@@ -1,8 +1,8 @@
 """Places in one block for results with known lifetimes.
 
-The largest result comes first, at the lowest offset where no other one is alive at the same time
-("greedy by size": Pisarchyk and Lee, *Efficient Memory Management for Deep Neural Net Inference*,
-2020).
+The largest result comes first. Each gets the lowest offset where no other one is alive at the same
+time. This is "greedy by size" of Pisarchyk and Lee, *Efficient Memory Management for Deep Neural
+Net Inference*, 2020.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Plan:
         graph = extended.rewritten(translation.graph, fusible)
 
         def preferred(node: Node) -> layout_assignment.Order | None:
-            return layout_assignment.preferred_order(node) if kernels.make(node) is None else None
+            return layout_assignment.preferred_order(node, small_kernels) if kernels.make(node) is None else None
 
         graph = cse(without_keepdims(graph))
         graph = split(
