@@ -42,9 +42,11 @@ UPWARD = {
     "fl_jit.kernels.codegen.program": ["fl_jit.kernels.codegen.text"],
     "fl_nn.module": ["fl_nn.summary"],
     "fl_nn.training.callback": ["fl_nn.training.trainer"],
+    "fl_nn.training.clip": ["fl_nn.training.trainer"],
     "fl_nn.training.report": ["fl_nn.training.trainer"],
     "fl_nn.training.checkpointing": ["fl_nn.training.trainer"],
     "fl_nn.training.step": ["fl_nn.training.trainer"],
+    "fl_nn.training.work": ["fl_nn.training.trainer"],
     "fl_tensor.arrays.numpy_methods": ["fl_tensor.numpy_functions.statistics"],
     "fl_tensor.arrays.value": [
         "fl_tensor.array_api",

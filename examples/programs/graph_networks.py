@@ -74,4 +74,4 @@ def program() -> tuple[Callable[[], Any], Callable[[], float]]:
             found = [ft.argmax(n(x, edges)[known:], axis=1) for n in networks]
         return max(ft.mean((f != labels[known:]).astype(ft.float32)).item() for f in found)
 
-    return step, figure
+    return nn.compile(step), figure

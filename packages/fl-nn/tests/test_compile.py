@@ -476,6 +476,24 @@ def test_the_state_is_found_in_variables_around_the_step():
     assert run(False) == run(True)
 
 
+def test_classes_in_variables_around_the_step_are_checked_by_the_step_itself():
+    """A capture does not look at them."""
+    model = mlp().eval()
+    labels, chances = ft.asarray([0, 1, 2, 0]), ft.full((4, 3), 0.5)
+
+    def step(x):
+        y = model(x)
+        return nn.cross_entropy(y, labels) + nn.binary_cross_entropy(chances, ft.sigmoid(y))
+
+    compiled = nn.compile(step, strict=True, check_every=4)
+    for _ in range(3):
+        compiled(ft.ones((4, 6)))
+    assert compiled.compiled_calls == 2
+    labels = ft.asarray([0, 1, 7, 0])
+    with pytest.raises(ft.IndexingError, match="hold 7"):
+        compiled(ft.ones((4, 6)))
+
+
 def test_a_parameter_of_no_module_learns():
     def run(compiled):
         weight = nn.Parameter(ft.ones((3,)))

@@ -31,9 +31,7 @@ def losses(backend, compiled, settings):
         model = network(*settings)
         optimizer = nn.SGD(model.parameters(), 0.05, momentum=0.9)
         data = ft.Generator(1)
-        batches = [
-            (data.normal((4, 4, 15, 15)), data.integers(0, CLASSES, (4,))) for _ in range(2)
-        ]
+        batches = [(data.normal((4, 4, 15, 15)), data.integers(0, CLASSES, (4,))) for _ in range(2)]
 
         def step(x, y):
             optimizer.zero_grad()

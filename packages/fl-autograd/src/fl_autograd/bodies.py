@@ -17,9 +17,9 @@ from fl_autograd.mode import BODY, Recorder, isolated_recording, recording
 from fl_autograd.node import Node
 from fl_autograd.variable import Variable
 from fl_tensor import Array
-from fl_tensor.dispatch.stack import CONTROL
 from fl_tensor.extend import active, operation_names
 from fl_tensor.graph.bodies import OBSERVERS
+from fl_tensor.graph.control import CONTROL
 
 __all__: list[str] = []
 

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 
 import fl_tensor as ft
 from fl_autograd import Variable
+from fl_tensor.assumptions import is_captured
 
 
 def tensor_of(x: ft.Array) -> ft.Tensor:
@@ -36,11 +37,11 @@ def widest(x: ft.Array) -> ft.Tensor:
 def check_classes(where: str, classes: ft.Array, count: int, hint: str) -> None:
     """Raise DTypeError unless `classes` are integers, IndexingError unless all lie in [0, count).
 
-    Looks at the values, unless the backend has none.
+    Looks at the values, unless the backend has none or a graph is captured.
     """
     if not classes.dtype.is_integer:
         raise ft.DTypeError(f"{where} are {classes.dtype}: expected integers; use astype")
-    if classes.size and classes.backend.has_values:
+    if classes.size and classes.backend.has_values and not is_captured():
         low, high = ft.min(classes).item(), ft.max(classes).item()
         if low < 0 or high >= count:
             bad = low if low < 0 else high
@@ -52,6 +53,8 @@ def check_probabilities(where: str, probs: ft.Array, hint: str) -> None:
 
     Looks at values that are there: a deferred backend is not made to compute them for this.
     """
+    if is_captured():
+        return
     if probs.size and probs.backend.has_values and ft.is_ready(probs):
         value = tensor_of(probs)
         low, high = ft.min(value).item(), ft.max(value).item()

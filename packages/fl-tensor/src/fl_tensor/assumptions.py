@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fl_tensor.arrays.tensor import Tensor
 
-__all__ = ["ASSUMED", "assume"]
+__all__ = ["ASSUMED", "assume", "is_captured"]
 
 #: Of the capture in this context: the flags that it takes for true.
 ASSUMED: ContextVar[list[Tensor] | None] = ContextVar("fl_tensor_assumed", default=None)
+
+
+def is_captured() -> bool:
+    """Whether a function is captured here: it may then not look at any array."""
+    return ASSUMED.get() is not None
 
 
 def assume(flag: Tensor) -> bool:

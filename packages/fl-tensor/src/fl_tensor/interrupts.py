@@ -7,10 +7,12 @@ second one acts at once. Python runs signal handlers in the main thread only.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # as `signal`, without its conversions to enums, which take microseconds
+import _signal  # type: ignore[import-not-found]  # `signal` without conversions to enums
 import signal
 import threading
 from typing import Any
+
+__all__ = ["hold", "release"]
 
 _SIGINT = int(signal.SIGINT)
 _handler: Any = None  # the program's handler, while it is replaced

@@ -97,7 +97,9 @@ class Plan:
         graph = extended.rewritten(translation.graph, fusible)
 
         def preferred(node: Node) -> layout_assignment.Order | None:
-            return layout_assignment.preferred_order(node, small_kernels) if kernels.make(node) is None else None
+            if kernels.make(node) is not None:
+                return None
+            return layout_assignment.preferred_order(node, small_kernels)
 
         graph = cse(without_keepdims(graph))
         graph = split(

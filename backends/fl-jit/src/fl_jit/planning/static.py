@@ -24,11 +24,11 @@ from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Stream, invalid
 from fl_jit.traces.tracing import Type, graph_of
 from fl_tensor import CPU, dtypes
-from fl_tensor.dispatch.stack import CONTROL
 from fl_tensor.errors import IndexingError
 from fl_tensor.extend import operation_attributes
 from fl_tensor.extend.numpy import adapt
 from fl_tensor.graph import Constant, Graph, Node, Value
+from fl_tensor.graph.control import CONTROL
 from fl_tensor.graph.host_numbers import HostExpression, evaluator
 from fl_tensor.graph.inline import inline
 from fl_tensor.graph.strides import VIEWS

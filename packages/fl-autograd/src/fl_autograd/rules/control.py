@@ -16,10 +16,6 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_autograd.mode import untold
-from fl_tensor import rules
-from fl_tensor.backends.null import NullAdapter
-from fl_tensor.device import CPU
-from fl_tensor.dispatch import registry
 from fl_tensor.extend import under
 from fl_tensor.graph import Graph
 from fl_tensor.graph.bodies import whole_names
@@ -164,12 +160,10 @@ def with_carry(body: Graph, carries: int) -> Graph:
 
 def traced(function: Callable[..., Sequence[Any]], types: Sequence[Any]) -> Graph:
     """The graph of a function of Tensors of these types."""
-    null = registry.null_backend()
+    null = ft.get_backend("null")
     whole = whole_names()
     with under(None), untold(), ft.use(null), ft.trace(whole) as graph:
-        given = [
-            ft.Tensor(NullAdapter(rules.Spec(tuple(v.shape), v.dtype, CPU)), null) for v in types
-        ]
+        given = [ft.zeros(tuple(v.shape), v.dtype, backend=null) for v in types]
         for x in given:
             graph.input(x)
         graph.output(*function(*given))

@@ -18,7 +18,7 @@ from fl_nn.optim.sparse import map_stored_gradient, stored_gradient_values
 from fl_nn.parameter import Parameter
 from fl_nn.settings import ABOVE_ZERO, COUNT, FLAG, WHOLE, misfits
 from fl_tensor.annotations import Checked
-from fl_tensor.assumptions import ASSUMED, assume
+from fl_tensor.assumptions import assume, is_captured
 
 A = TypeVar("A", bound=ft.Array)
 Target: TypeAlias = Optimizer | Parameter | Iterable[Parameter]
@@ -101,7 +101,7 @@ class DynamicLossScaler(Checked):
         graded = [p for p in parameters if p.grad is not None]
         finite = [ft.all(ft.isfinite(stored_gradient_values(p))) for p in graded]
         bad: list[Parameter] = []
-        if ASSUMED.get() is None:
+        if not is_captured():
             bad = [p for p, fine in zip(graded, finite) if not fine.item()]
         elif finite:
             self._refuse_ranks()

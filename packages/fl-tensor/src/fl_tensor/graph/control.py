@@ -13,10 +13,20 @@ from typing import Any
 
 from fl_tensor import dtypes
 from fl_tensor.dispatch import calls, registry
+from fl_tensor.dispatch.stack import CONTROL
 from fl_tensor.errors import ArgumentError
 from fl_tensor.graph.ir import Graph, Value
 
-__all__ = ["check_cond", "check_node", "check_scan", "check_while", "cond", "scan", "while_loop"]
+__all__ = [
+    "CONTROL",
+    "check_cond",
+    "check_node",
+    "check_scan",
+    "check_while",
+    "cond",
+    "scan",
+    "while_loop",
+]
 
 #: The bodies that were prepared, by backend.
 _PREPARED: weakref.WeakKeyDictionary[Graph, dict[Any, Callable[..., Any]]]
