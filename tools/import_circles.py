@@ -43,6 +43,7 @@ UPWARD = {
     "fl_nn.module": ["fl_nn.summary"],
     "fl_nn.training.callback": ["fl_nn.training.trainer"],
     "fl_nn.training.clip": ["fl_nn.training.trainer"],
+    "fl_nn.training.compiled_step": ["fl_nn.training.trainer"],
     "fl_nn.training.report": ["fl_nn.training.trainer"],
     "fl_nn.training.checkpointing": ["fl_nn.training.trainer"],
     "fl_nn.training.step": ["fl_nn.training.trainer"],
