@@ -162,8 +162,9 @@ def traced(function: Callable[..., Sequence[Any]], types: Sequence[Any]) -> Grap
     """The graph of a function of Tensors of these types."""
     null = ft.get_backend("null")
     whole = whole_names()
-    with under(None), untold(), ft.use(null), ft.trace(whole) as graph:
+    with under(None), untold(), ft.use(null):
         given = [ft.zeros(tuple(v.shape), v.dtype, backend=null) for v in types]
+    with under(None), untold(), ft.use(null), ft.trace(whole) as graph:
         for x in given:
             graph.input(x)
         graph.output(*function(*given))
