@@ -185,6 +185,38 @@ def test_recurrences_run_without_python(cell, gates, kept):
     assert len(program(step)._segments) == 1
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_run_without_python(reverse):
+    def f(x, h, w):
+        def cell(h, row):
+            total, doubled = ft.scan(lambda s, part: (s + part, part * 2), h[0], row)
+            h = ft.tanh(doubled + h @ w + total)
+            return h, (h * 2, ft.sum(row))
+
+        h, (ys, sums) = ft.scan(cell, h, x, reverse=reverse)
+        return h, ys, sums
+
+    step = ft.compile(f, strict=True)
+    x, h, w = array(6, 8, 8, seed=1), array(8, 8, seed=2), array(8, 8, seed=3) * 0.3
+    for _ in range(4):
+        found = step(x, h, w)
+    for got, wanted in zip(found, f(x, h, w), strict=True):
+        np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-5)
+    assert len(program(step)._segments) == 1
+
+
+def test_a_long_scan_and_a_branch_stay_loops_and_branches():
+    def f(x, h):
+        h, _ = ft.scan(lambda h, row: (ft.tanh(row + h), ()), h, x)
+        return ft.cond(ft.sum(h) > 0, lambda h: h * 2, lambda h: -h, h)
+
+    step = ft.compile(f, strict=True)
+    x, h = array(5000, 4), array(4, seed=2)
+    for _ in range(3):
+        got = step(x, h)
+    np.testing.assert_allclose(got.numpy(), f(x, h).numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_another_number_of_threads():
     state, plain, x = Weights(), Weights(), array(256, 48)
     step = state.compiled(descend)

@@ -28,7 +28,7 @@ from fl_tensor.errors import IndexingError
 from fl_tensor.extend import operation_attributes
 from fl_tensor.extend.numpy import adapt
 from fl_tensor.graph import Constant, Graph, Node, Value
-from fl_tensor.graph.control import CONTROL
+from fl_tensor.graph.control import CONTROL, scan
 from fl_tensor.graph.host_numbers import HostExpression, evaluator
 from fl_tensor.graph.inline import inline
 from fl_tensor.graph.strides import VIEWS
@@ -49,21 +49,28 @@ def prepare(
     return None if translation.is_foreign else _StaticExecutable(eager, translation, names)
 
 
-#: Steps up to which a recurrence becomes operations of the graph, as its gradient is anyway. They
-#: run without Python between them. Making a plan takes about a millisecond an operation.
-_MOST_STEPS = 128
+#: Steps of a recurrence, and operations of all steps of a scan, up to which these become operations
+#: of the graph. They run without Python between them. Making a plan takes about a millisecond an
+#: operation.
+_MOST_STEPS, _MOST_OPERATIONS = 128, 4096
 
 
 def _unrolled(node: Node) -> Graph | None:
-    if node.op != "recurrent" or node.operands[0].shape[0] > _MOST_STEPS:
-        return None
+    """The operations of all steps of a loop with a known number of them."""
+    types = [Type(v.shape, v.dtype) for v in node.operands]
     given = dict(node.parameters)
+    if node.op == "recurrent" and types[0].shape[0] <= _MOST_STEPS:
 
-    def compute(ops: Any, operands: Sequence[Any]) -> list[Any]:
-        x, state, weight, *bias = operands
-        return [ops.recurrent(x, state, weight, bias[0] if bias else None, **given)]
+        def steps(ops: Any, operands: Sequence[Any]) -> list[Any]:
+            x, state, weight, *bias = operands
+            return [ops.recurrent(x, state, weight, bias[0] if bias else None, **given)]
 
-    return graph_of(compute, [Type(v.shape, v.dtype) for v in node.operands])
+        return graph_of(steps, types)
+    if node.op == "scan" and node.inputs[1] is None:  # the number of steps does not depend on data
+        body = given["body"] = inline(given["body"], _unrolled)
+        if not body.constants and given["steps"] * len(body.nodes) <= _MOST_OPERATIONS:
+            return graph_of(lambda ops, xs: scan(ops, xs, None, **given), types, every=True)
+    return None
 
 
 class _Result:

@@ -35,21 +35,23 @@ class Type(NamedTuple):
 
 
 def graph_of(
-    compute: Callable[[Any, Sequence[Any]], Sequence[Any]], types: Sequence[Type]
+    compute: Callable[[Any, Sequence[Any]], Sequence[Any]],
+    types: Sequence[Type],
+    every: bool = False,
 ) -> Graph | None:
     """The graph of ``compute(ops, operands)``. Its outputs are the returned adapters in order. None
-    where ``compute`` reads data, or calls operations that cannot be deferred. Raises the exceptions
-    of ``compute`` for such operands."""
+    where ``compute`` reads data, or calls operations that cannot be deferred, unless ``every``
+    operation is wanted. Raises the exceptions of ``compute`` for such operands."""
     # In a context of its own: active wrappers are not part of the composition.
-    return contextvars.Context().run(_graph_of, compute, types)
+    return contextvars.Context().run(_graph_of, compute, types, every)
 
 
 def _graph_of(
-    compute: Callable[[Any, Sequence[Any]], Sequence[Any]], types: Sequence[Type]
+    compute: Callable[[Any, Sequence[Any]], Sequence[Any]], types: Sequence[Type], every: bool
 ) -> Graph | None:
     null = get_backend("null")
     operands = [null.full(t.shape, 0, t.dtype, CPU) for t in types]
-    with trace(whole=CONVOLUTION_GRADIENTS) as graph:
+    with trace(whole=True if every else CONVOLUTION_GRADIENTS) as graph:
         graph.inputs += [graph.add(x) for x in operands]
         try:
             results = compute(ops_for(null), operands)
@@ -57,7 +59,7 @@ def _graph_of(
             return None
         graph.outputs += [graph.find(x) or graph.add(x) for x in results]
     pruned = graph.prune()
-    is_deferrable = all(
+    is_deferrable = every or all(
         node.op in _DEFERRABLE and not (node.op == "power" and node.outputs[0].dtype.is_integer)
         for node in pruned.nodes
     )
