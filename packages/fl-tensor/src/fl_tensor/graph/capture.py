@@ -22,13 +22,13 @@ from fl_tensor.arrays.array import Array
 from fl_tensor.arrays.tensor import Tensor
 from fl_tensor.assumptions import ASSUMED
 from fl_tensor.backends.null import NullAdapter
-from fl_tensor.device import CPU
 from fl_tensor.dispatch import registry
 from fl_tensor.dispatch.frontend import ADOPT
 from fl_tensor.dispatch.stack import Operation
 from fl_tensor.errors import CaptureError
 from fl_tensor.functions import elementwise
 from fl_tensor.graph import pytree
+from fl_tensor.graph.bodies import placeholder
 from fl_tensor.graph.closures import Effects, Place, places
 from fl_tensor.graph.host_numbers import HostNumber, Recorder, evaluator, expression_of
 from fl_tensor.graph.ir import Graph, Node, Value
@@ -161,12 +161,6 @@ class _Recording(trace):
                     self._record("full", ((), value, dtype, device), {}, made)
                 return made
         return super().call(operation, *arguments, **options)
-
-
-def placeholder(x: Array) -> Tensor:
-    """A tensor like ``x``, on ``null``."""
-    spec = rules.Spec(tuple(x.shape), x.dtype, CPU)
-    return Tensor(NullAdapter(spec), registry.null_backend())
 
 
 def capture(
