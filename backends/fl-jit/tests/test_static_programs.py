@@ -155,6 +155,22 @@ def test_what_numpy_computes_runs_between():
             np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
+def test_a_transposed_convolution_between_native_calls():
+    """Its weights are copied first, so that no native call computes it."""
+
+    def f(x, skip, w, b):
+        large = ft.conv(x * 2, w, padding=1, input_dilation=2) + ft.reshape(b, (16, 1, 1))
+        return ft.concatenate([skip * 2, large], 1) * 0.5
+
+    x, skip = array(16, 32, 8, 8), array(16, 16, 16, 16, seed=1)
+    w, b = array(16, 32, 2, 2, seed=2), array(16, seed=3)
+    step = ft.compile(f, strict=True)
+    for i in range(4):
+        got = step(x + i, skip, w, b)
+        wanted = f(x + i, skip, w, b)
+        np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-4)
+
+
 def test_concatenations_and_paddings_are_native():
     def f(x, y):
         joined = ft.concatenate([x * 2, ft.permute(y, (1, 0)), ft.ones((20, 3))], 1)

@@ -268,6 +268,7 @@ class StaticProgram:
             values.addresses.pop(root, None)
         step(values)
         for root in _outputs(step):
+            values.addresses.pop(root, None)  # a step of two parts looks it up itself
             made = values[root]
             if root.shape or made.__class__ is np.ndarray:
                 if self._may_be_overwritten(made):
