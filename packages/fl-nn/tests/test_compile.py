@@ -585,7 +585,6 @@ def test_a_step_may_be_a_method_that_its_object_keeps():
 @pytest.mark.parametrize("backend", [n for n in ("numpy", "jit") if n in ft.available_backends()])
 def test_an_interrupt_never_leaves_half_a_step(backend, monkeypatch):
     """It comes while the state is replaced, and acts when all of it is."""
-    pytest.importorskip("fl_tensor.interrupts")
 
     def run(interrupted):
         with ft.use(backend):

@@ -39,9 +39,9 @@ from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Lazy, Stream
 from fl_jit.traces.prepacked import PrepackedArray
 from fl_memory.causes import Cause, observed
-from fl_tensor.extend import cached_property, interrupts
+from fl_tensor.extend import cached_property
 from fl_tensor.extend.numpy import Number
-from fl_tensor.graph import Node, Value, cost
+from fl_tensor.graph import Node, Value, cost, interrupts
 from fl_tensor.graph.cse import cse
 from fl_tensor.graph.strides import contiguous, layouts
 

@@ -38,9 +38,9 @@ from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Stream
 from fl_jit.traces.prepacked import PrepackedArray
 from fl_memory.causes import observed
-from fl_tensor.extend import count_if_alone, getrefcount, interrupts
+from fl_tensor.extend import count_if_alone, getrefcount
 from fl_tensor.extend.numpy import TO_NUMPY, Number, memory
-from fl_tensor.graph import Value
+from fl_tensor.graph import Value, interrupts
 
 if TYPE_CHECKING:
     from fl_jit.planning.plan import Plan, Step

@@ -29,8 +29,9 @@ from fl_memory.causes import CURRENT, Cause, observed
 from fl_memory.tags import RESULT, tagged
 from fl_tensor import reproducible
 from fl_tensor.dtypes import DType
-from fl_tensor.extend import count_if_alone, getrefcount, interrupts, is_reproducible
+from fl_tensor.extend import count_if_alone, getrefcount, is_reproducible
 from fl_tensor.extend.numpy import Number, NumpyAdapter
+from fl_tensor.graph import interrupts
 
 if TYPE_CHECKING:
     from fl_jit.traces.template import Template

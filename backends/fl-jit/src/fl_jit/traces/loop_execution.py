@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fl_jit.traces.loop_detection import Loop, head_of
-from fl_tensor.extend import interrupts
+from fl_tensor.graph import interrupts
 
 if TYPE_CHECKING:
     from fl_jit.traces.lazy import Trace

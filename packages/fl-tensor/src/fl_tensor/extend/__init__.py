@@ -11,7 +11,6 @@ minor version may change them. After that, a name stays until the next major ver
 """
 
 from fl_tensor import cache_files as cache_files
-from fl_tensor import interrupts as interrupts
 from fl_tensor import settings as settings
 from fl_tensor import threads as threads
 from fl_tensor.cached import cached_property
@@ -52,7 +51,6 @@ __all__ = [
     "current_stack",
     "gc_paused",
     "getrefcount",
-    "interrupts",
     "is_reproducible",
     "operation_attributes",
     "operation_names",

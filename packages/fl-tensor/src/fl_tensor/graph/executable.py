@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl_tensor import interrupts
 from fl_tensor.arrays.tensor import Tensor
+from fl_tensor.graph import interrupts
 from fl_tensor.graph.capture import Capture, State, TensorSlot, placeholder
 from fl_tensor.graph.host_numbers import evaluator
 from fl_tensor.graph.source import prepared
