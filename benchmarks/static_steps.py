@@ -60,7 +60,7 @@ def ours(case: str) -> Any:
             nn.Flatten(), nn.Linear(64 * 7 * 7, 128), nn.ReLU(), nn.Linear(128, 10),
         )  # fmt: skip
     if case == "lstm":
-        return Last(nn.LSTM(32, 64), 64)
+        return Last(nn.LSTM(32, 64, batch_first=True), 64)
     layers = [nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0) for _ in range(2)]
     return Last(nn.Sequential(*layers), 64)
 
