@@ -1,12 +1,14 @@
-"""Training steps by ``nn.compile``, beside eager steps and PyTorch.
+"""Training steps by ``nn.compile``, beside eager steps, PyTorch and JAX.
 
 Claim: a compiled step on `jit` takes at most 0.5 (tiny), 0.8 (mlp), 0.7 (cnn), 2.0 (lstm) and 0.75
-(transformer) of the time of PyTorch eager. On `numpy` it takes at most 0.4 (tiny) and 0.95 of the
-time of an eager step there, with the same bits.
+(transformer) of the time of PyTorch eager. It takes at most 1.2 (mlp), 0.65 (cnn), 3.5 (lstm) and
+0.75 (transformer) of the time of `jax.jit`. Later bars there are 1.0 (tiny) and 1.5 (lstm). On
+`numpy` it takes at most 0.4 (tiny) and 0.95 of the time of an eager step, with the same bits.
 
 Forward, backward, and SGD with momentum. `torch.compile` compiles the loss with its gradients, and
-its optimizer is PyTorch's own. Each library runs in a process of its own, and they take
-turns. Times are medians over rounds.
+its optimizer is PyTorch's own. `jax.jit` compiles the whole step (`_jax_steps.py`); it takes part
+where JAX is installed. Each library runs in a process of its own, and they take turns. Times are
+medians over rounds.
 
     python benchmarks/static_steps.py [--rounds N] [--only mlp lstm] [--threads N] [--json FILE]
 """
@@ -15,13 +17,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from _measure import OneAtATime, Worker, environment, parsed, parser_of, report, serve, take_turns
+from _peers import installed
 
-LIBRARIES = ("numpy", "numpy, compiled", "jit", "jit, compiled", "torch", "torch.compile")
+OURS = ("numpy", "numpy, compiled", "jit", "jit, compiled")
+PYTORCH = ("torch", "torch.compile")
+JAX = "jax.jit"
 CASES = ("tiny", "mlp", "cnn", "lstm", "transformer")
 WARM = 30
 LR, MOMENTUM = 0.01, 0.9
@@ -60,7 +66,7 @@ def ours(case: str) -> Any:
             nn.Flatten(), nn.Linear(64 * 7 * 7, 128), nn.ReLU(), nn.Linear(128, 10),
         )  # fmt: skip
     if case == "lstm":
-        return Last(nn.LSTM(32, 64), 64)
+        return Last(nn.LSTM(32, 64, batch_first=True), 64)
     layers = [nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0) for _ in range(2)]
     return Last(nn.Sequential(*layers), 64)
 
@@ -148,6 +154,25 @@ def their_step(case: str, compiled: bool) -> Callable[[], object]:
     return run
 
 
+def libraries(tiny: bool) -> tuple[str, ...]:
+    """Those of a run: ours alone in miniature, JAX where it is installed."""
+    if tiny:
+        return OURS
+    if installed("jax"):
+        return (*OURS, *PYTORCH, JAX)
+    print(f"jax is not installed: no columns of {JAX}", file=sys.stderr)
+    return (*OURS, *PYTORCH)
+
+
+def surroundings(library: str, threads: int) -> dict[str, str]:
+    """Variables that limit the threads of XLA, which reads them at its start. NPROC is the size of
+    its pool. Without the flag, the thread that calls an operation computes beside a pool of one."""
+    if library != JAX:
+        return {}
+    flags = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"} if threads == 1 else {}
+    return {"JAX_PLATFORMS": "cpu", "NPROC": str(threads), **flags}
+
+
 def warm(library: str, case: str) -> Callable[[], object]:
     import fl_tensor as ft
 
@@ -158,6 +183,10 @@ def warm(library: str, case: str) -> Callable[[], object]:
 
         torch.set_num_threads(threads)
         step = their_step(case, library != "torch")
+    elif library == JAX:
+        from _jax_steps import jax_step
+
+        step = jax_step(case, *BATCHES[case], LR, MOMENTUM)
     else:
         ft.set_num_threads(threads)
         ft.use(name)
@@ -178,21 +207,24 @@ def main() -> None:
     if given.serve:
         serve(OneAtATime(lambda case: warm(given.serve, case)))
         return
-    libraries = LIBRARIES[:4] if given.tiny else LIBRARIES
+    compared = libraries(given.tiny)
     rows = []
     for case in given.only or (CASES[:1] if given.tiny else CASES):
         with ExitStack() as stack:
-            workers = {one: stack.enter_context(Worker(one, given.threads)) for one in libraries}
+            workers = {}
+            for one in compared:
+                worker = Worker(one, given.threads, **surroundings(one, given.threads))
+                workers[one] = stack.enter_context(worker)
             times = take_turns(workers, case, given.rounds, given.moment)
         row: dict[str, Any] = {"step": case}
         row |= {f"{one}, us": 1e6 * time for one, time in times.items()}
         row["numpy, compiled / eager"] = times["numpy, compiled"] / times["numpy"]
         row["jit, compiled / eager"] = times["jit, compiled"] / times["jit"]
-        if not given.tiny:
-            row["jit, compiled / torch"] = times["jit, compiled"] / times["torch"]
-            row["jit, compiled / torch.compile"] = times["jit, compiled"] / times["torch.compile"]
+        for peer in compared[len(OURS) :]:
+            row[f"jit, compiled / {peer}"] = times["jit, compiled"] / times[peer]
         rows.append(row)
-    report(given, environment("numpy", "llvmlite", "torch", "fl-tensor", "fl-nn", "fl-jit"), rows)
+    about = environment("numpy", "llvmlite", "torch", "jax", "fl-tensor", "fl-nn", "fl-jit")
+    report(given, about, rows)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import _peers
 import complexity
 import paper_models
 import pytest
+import static_steps
 from _measure import Worker
 
 import fl_tensor as ft
@@ -53,6 +54,18 @@ def test_models_by_themselves_need_no_peer(nothing_installed, monkeypatch, capsy
     monkeypatch.setattr(paper_models, "measure", lambda name, given: {"model": name, "peers": ""})
     call(monkeypatch, paper_models.main, "--peers", "--only", "bert")
     assert "bert" in capsys.readouterr().out
+
+
+def test_steps_without_jax_say_that_its_columns_are_missing(nothing_installed, capsys):
+    assert "jax.jit" not in static_steps.libraries(tiny=False)
+    assert capsys.readouterr().err == "jax is not installed: no columns of jax.jit\n"
+
+
+def test_steps_beside_jax_where_it_is_installed(monkeypatch, capsys):
+    monkeypatch.setattr(_peers, "find_spec", lambda name: name)
+    assert static_steps.libraries(tiny=False)[-1] == "jax.jit"
+    assert "jax.jit" not in static_steps.libraries(tiny=True)
+    assert capsys.readouterr().err == ""
 
 
 def test_complexity_counts_all_packages(nothing_installed):
