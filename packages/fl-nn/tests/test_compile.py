@@ -584,11 +584,11 @@ def test_a_step_may_be_a_method_that_its_object_keeps():
 
 @pytest.mark.parametrize("backend", [n for n in ("numpy", "jit") if n in ft.available_backends()])
 def test_an_interrupt_never_leaves_half_a_step(backend, monkeypatch):
-    """It comes while the state is replaced, and acts when all of it is."""
+    """It comes while the state is replaced, and acts when all of it is, or none yet."""
     # Where tests run in the background, the signal is ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def run(interrupted):
+    def run(interrupted, skips=False):
         with ft.use(backend):
             ft.seed(0)
             model = mlp()
@@ -615,7 +615,8 @@ def test_an_interrupt_never_leaves_half_a_step(backend, monkeypatch):
                 if i == 3:
                     monkeypatch.setattr(AssignValue, "__call__", signalling)
                 try:
-                    compiled(ft.Generator(i).normal((4, 6)))
+                    if i != 3 or not skips:
+                        compiled(ft.Generator(i).normal((4, 6)))
                 except KeyboardInterrupt:
                     assert i == 3 and interrupted
                 else:
@@ -626,9 +627,9 @@ def test_an_interrupt_never_leaves_half_a_step(backend, monkeypatch):
             return states
 
     try:
-        wanted = run(None)
-        assert run(2) == wanted
+        whole, none = run(None), run(None, skips=True)
+        assert run(2) in (whole, none)
         if backend == "numpy":
-            assert run(5) == wanted
+            assert run(5) == whole
     finally:
         signal.signal(signal.SIGINT, before)
