@@ -155,7 +155,7 @@ def test_what_numpy_computes_runs_between():
             np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
-def test_a_transposed_convolution_between_native_calls():
+def test_a_fused_epilogue_that_falls_back_to_numpy():
     """Its weights are copied first, so that no native call computes it."""
 
     def f(x, skip, w, b):
@@ -291,7 +291,7 @@ def test_an_error_leaves_the_state(monkeypatch):
         assert (getattr(state, k).numpy() == value).all()
 
 
-def test_an_error_after_the_update_says_that_the_state_is_gone():
+def test_an_error_after_in_place_updates_invalidates_the_state():
     state, x = Weights(), array(32, 48)
     step = state.compiled(descend)
     for _ in range(6):

@@ -282,7 +282,7 @@ def test_gradients_that_a_body_cuts_off_are_no_graph(cut):
     assert compiled.compiled_calls == 0 and "cuts some of them off" in compiled.explain()
 
 
-def test_gradients_are_cut_off_in_later_steps_too():
+def test_detached_gradients_in_later_steps():
     """The carry begins as a Tensor, which has no gradient to cut off, and is a Variable later."""
     w = ag.Variable(array(3), requires_grad=True)
     with ft.trace(), pytest.raises(CaptureError, match="half, which has a gradient of its own"):

@@ -390,7 +390,7 @@ def test_averages_of_weights_are_state():
     assert run(True) == run(False)
 
 
-def test_state_that_an_optimizer_makes_later_is_kept():
+def test_lazily_created_optimizer_state_is_kept():
     """That of a parameter that was frozen."""
 
     def change(i, model, optimizer):

@@ -52,7 +52,7 @@ def test_a_name_is_shown_and_changes_nothing(graph):
     assert bits(y) == bits(network(x))
 
 
-def test_names_are_kept_by_files_and_passes():
+def test_serialization_and_passes_keep_value_names():
     compiled = ft.compile(lambda x: network(x), strict=True)
     graph = compiled.graph(array(2, 4))
     names = [v.name for node in graph.nodes for v in node.outputs if v.name]

@@ -1,10 +1,9 @@
 """A plan on fixed memory: its launches are prepared once, and one call runs many of them.
 
-A plan finds addresses, allocates results and calls each kernel from Python at every run: some eight
-microseconds a step. A compiled training step runs the same plan on the same parameters again and
-again. So intermediate results get fixed places in one block (by their lifetimes), parameters are
-overwritten in place, and arguments of kernels are written once. At a call, only the arguments
-change whose arrays or numbers have changed.
+A plan finds addresses, allocates results and calls each kernel from Python at every run. A compiled
+training step runs the same plan on the same parameters again and again. So intermediate results get
+fixed places in one block, parameters are overwritten in place, and arguments of
+kernels are written once. At a call, only the arguments change whose arrays or numbers have changed.
 
 Steps that NumPy computes run between the native ones; their results are new arrays each time.
 """
