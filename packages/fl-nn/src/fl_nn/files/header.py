@@ -15,11 +15,11 @@ from typing import Any, BinaryIO
 import fl_tensor as ft
 from fl_nn.errors import CheckpointError
 from fl_nn.files.lazy import Loadable
+from fl_tensor import untrusted_json
+from fl_tensor.untrusted_json import MAX_MARKS, marks
 
 #: Names, shapes and metadata of any sensible model fit; a larger header is refused unread.
 MAX_HEADER = 32 * 1024 * 1024
-#: Brackets, colons and commas in it, which become objects many times their size: a tensor has 14.
-MAX_MARKS = 2_000_000
 _METADATA = "__metadata__"
 _CODES = {
     "bool": "BOOL",
@@ -146,32 +146,13 @@ def _malformed(path: Path, name: str, what: str) -> CheckpointError:
 
 
 def parse_json(path: Path, text: bytes, what: str) -> Any:
-    """JSON of a file that nobody vouches for: names that come twice, numbers beyond all files, deep
-    nesting and millions of small things are errors. Raises CheckpointError."""
+    """JSON of a file that nobody vouches for. Raises CheckpointError."""
     if marks(text) > MAX_MARKS:
         raise CheckpointError(
             f"{path}: {what} holds {marks(text)} brackets, colons and commas, more than the "
             f"{MAX_MARKS} allowed; it was damaged, or made to fill memory"
         )
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
-    except (ValueError, RecursionError) as error:
+        return untrusted_json.parse(text)
+    except ValueError as error:
         raise CheckpointError(f"{path}: {what} is not valid JSON ({error})") from error
-
-
-def marks(text: bytes) -> int:
-    """How much structure is in a text of JSON, at most."""
-    return sum(map(text.count, (b"{", b"[", b":", b",")))
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name comes twice")
-    return found
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 20:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return int(digits)

@@ -25,18 +25,17 @@ from fl_nn.errors import CheckpointError
 from fl_nn.files.header import (
     DTYPES,
     MAX_HEADER,
-    MAX_MARKS,
     Entry,
     checked,
     encode,
     layout,
-    marks,
     parse_json,
     read_length,
 )
 from fl_nn.files.lazy import LazyTensor, Loadable, load_tensor
 from fl_tensor import FlError
 from fl_tensor.files import open_regular, replacing
+from fl_tensor.untrusted_json import MAX_MARKS, marks
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -20,20 +20,22 @@ import os
 import struct
 import sys
 import zlib
-from typing import Any, NoReturn
+from typing import Any
 
+from fl_tensor import untrusted_json
 from fl_tensor.errors import ArgumentError, DTypeError, FileError
 from fl_tensor.files import AnyPath, open_regular, replacing
 from fl_tensor.graph import trees
 from fl_tensor.graph.file_head import ALIGNMENT, VERSION, Content, Head
 from fl_tensor.graph.serialize import _encode, to_dict
+from fl_tensor.untrusted_json import MAX_MARKS, marks
 
 __all__ = ["read", "write"]
 
 MAGIC = b"flgraph1"
 _START = struct.Struct("<8sQI4x")
-#: Of a head: bytes, and brackets, colons and commas, which become objects many times their size.
-MAX_HEAD, MAX_MARKS = 32 << 20, 2_000_000
+#: The most bytes of a head.
+MAX_HEAD = 32 << 20
 #: What a head that is not sound may raise in the course of being read.
 _UNSOUND = (
     ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
@@ -83,7 +85,7 @@ def write(path: AnyPath, content: Content) -> None:
         "size": end,
     }
     text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
-    _check_size(len(text), _marks(text))
+    _check_size(len(text), marks(text))
     # What is written can be read: all limits hold.
     Head(end, lambda start, size: parts[start] if size else memoryview(b"")).content(_parsed(text))
     first = _data_start(len(text))
@@ -149,7 +151,7 @@ def _head_of(start: bytes, size: int, file: Any) -> bytes:
         raise ArgumentError(f"ends after {size} bytes, inside its head of {length}")
     if zlib.crc32(text) != checksum:
         raise ArgumentError("its head differs from its checksum: it was damaged")
-    _check_size(length, _marks(text))
+    _check_size(length, marks(text))
     return text
 
 
@@ -161,31 +163,8 @@ def _check_size(length: int, marks: int) -> None:
         )
 
 
-def _marks(text: bytes) -> int:
-    return sum(map(text.count, (b"{", b"[", b":", b",")))
-
-
 def _parsed(text: bytes) -> Any:
     try:
-        return json.loads(
-            text, object_pairs_hook=_unique, parse_int=_integer, parse_constant=_constant
-        )
-    except (ValueError, RecursionError) as error:
+        return untrusted_json.parse(text)
+    except ValueError as error:
         raise ArgumentError(f"its head is no JSON ({error})") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name comes twice")
-    return found
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 24:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return int(digits)
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"a number {name}")
