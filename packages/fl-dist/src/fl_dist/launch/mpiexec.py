@@ -2,7 +2,8 @@
 
 The program and the outcome of each rank go through files of a temporary folder. MPI does not say
 which rank was killed, and mpiexec ends the others at once. So each rank holds a named pipe open:
-the first one that breaks is that of the rank whose process ended first.
+the first one that breaks is that of the rank whose process ended first. A process closes its files
+in order of their numbers, so this pipe comes before the connection whose end mpiexec acts on.
 
 ``python -m fl_dist.launch.mpiexec FOLDER`` is what a rank executes.
 """
@@ -10,6 +11,7 @@ the first one that breaks is that of the rank whose process ended first.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pickle
 import re
@@ -81,13 +83,15 @@ def _watched(world_size: int, folder: Path) -> Iterator[list[int]]:
         os.open(folder / f"alive-{rank}", os.O_RDONLY | os.O_NONBLOCK): rank
         for rank in range(world_size)
     }
-    pipes = select.poll()
+    # epoll lists pipes in the order in which they broke, poll in that of their registration.
+    pipes = select.epoll() if hasattr(select, "epoll") else select.poll()
+    wait = 0.05 if hasattr(select, "epoll") else 50  # seconds for epoll, milliseconds for poll
     for pipe in ranks:
         pipes.register(pipe, 0)  # broken pipes are told always
 
     def watch() -> None:
         while len(ended) < world_size and not over.is_set():
-            for pipe, _ in pipes.poll(50):
+            for pipe, _ in pipes.poll(wait):
                 pipes.unregister(pipe)
                 ended.append(ranks[pipe])
 
@@ -220,7 +224,9 @@ def _first_ended(
     for rank in missing:
         if codes.get(rank, 0) > 0:
             return rank, codes[rank]
-    first = next((rank for rank in ended if rank in missing), missing[0])
+    # mpiexec lists 0 for some of the ranks that it killed itself.
+    killed = [rank for rank in missing if codes.get(rank, 0) < 0] or missing
+    first = next((rank for rank in ended if rank in killed), killed[0])
     return first, codes.get(first)
 
 
@@ -229,7 +235,8 @@ def _first_ended(
 
 def main(folder: Path) -> None:
     info = environment()
-    os.open(folder / f"alive-{info.rank}", os.O_WRONLY | os.O_NONBLOCK)  # to the end of the process
+    alive = os.open(folder / f"alive-{info.rank}", os.O_WRONLY | os.O_NONBLOCK)  # never closed
+    _move_connection(alive)
     if info.rank == 0:
         threading.Thread(target=_end_with_caller, name="fl_dist caller", daemon=True).start()
     (folder / f"process-{info.rank}").write_text(f"{os.getpid()} {_started(os.getpid())}")
@@ -242,6 +249,14 @@ def main(folder: Path) -> None:
     part = folder / f"part-{info.rank}"
     part.write_bytes(outcome)
     part.rename(folder / f"outcome-{info.rank}")
+
+
+def _move_connection(before: int) -> None:
+    """Give the connection to mpiexec (PMI of MPICH) a number above ``before``."""
+    number = os.environ.get("PMI_FD", "")
+    if number.isdecimal() and int(number) < before:
+        os.environ["PMI_FD"] = str(fcntl.fcntl(int(number), fcntl.F_DUPFD, before + 1))
+        os.close(int(number))
 
 
 def _end_with_caller() -> None:
