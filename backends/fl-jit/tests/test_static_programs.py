@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fl_jit
+import fl_memory
 import fl_tensor as ft
 from fl_jit.planning.memory_assignment import Interval, assign_offsets
 from fl_jit.steps.operation import Operation
@@ -330,3 +331,23 @@ def test_memory_of_live_results_does_not_overlap(seed):
                 assert offsets[i] + one.nbytes <= begin or end <= offsets[i]
     live = [sum(x.nbytes for x in intervals.values() if x.begin <= t <= x.end) for t in range(64)]
     assert max(live) <= size <= 1.5 * max(live)
+
+
+def test_fixed_memory_takes_the_place_of_cached_memory(monkeypatch):
+    """The block stays beside the pages that eager steps have used, unless these go back."""
+    released = []
+    manager = type(fl_memory.current())
+    release = manager.release_cached
+    monkeypatch.setattr(
+        manager, "release_cached", lambda self: released.append(calls) or release(self)
+    )
+    weights = Weights()
+
+    def step(weights, x):
+        weights.w = weights.w + 0.1 * x
+        return ft.sum(ft.exp(weights.w) @ ft.exp(x).T)
+
+    compiled = weights.compiled(step)
+    for calls in range(5):
+        compiled(array(48, 24, seed=9)).item()
+    assert len(released) == 1 and released[0] >= 2

@@ -89,3 +89,31 @@ def test_nothing_goes_back_below_the_most_that_was_reserved() -> None:
     for size in (100, 120):
         manager.alloc(size * MIB).free()
     assert memory.reserved_bytes == 220 * MIB
+
+
+class AdvisedMemory(traces.AddressMemory):
+    """Device memory that records what it was told is free."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.freed: list[tuple[int, int]] = []
+
+    def advise(self, address: int, nbytes: int, advice: str) -> bool:
+        assert advice == "free"
+        self.freed.append((address, nbytes))
+        return True
+
+
+@pytest.mark.parametrize("name", ["caching", "best_fit"])
+def test_the_system_takes_pages_of_free_chunks_beside_live_blocks(name: str) -> None:
+    memory = AdvisedMemory()
+    manager = manager_on(name, memory)
+    manager.alloc(16 * MIB).free()  # one buffer, which the next blocks share
+    held = manager.alloc(2 * MIB)
+    rest = manager.alloc(14 * MIB)
+    rest_address = rest.address
+    rest.free()
+    assert manager.release_cached() == 0
+    assert memory.freed == [(rest_address, 14 * MIB)]
+    again = manager.alloc(14 * MIB)
+    assert again.address == rest_address and held.address

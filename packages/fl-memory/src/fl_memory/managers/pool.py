@@ -105,6 +105,12 @@ class Pool:
             if chunk.before is None and chunk.after is None
         ]
 
+    def free_chunks(self, min_size: int) -> list[tuple[int, int]]:
+        """The free chunks from ``min_size`` bytes on, after all have merged; (address, size)."""
+        self.merge_bins()
+        first = bisect_left(self._free_by_size, (min_size, 0))
+        return [(address, size) for size, address in self._free_by_size[first:]]
+
     def remove_buffer(self, address: int) -> None:
         """Remove an empty buffer from the pool."""
         self._remove_free(self._free_by_address[address])

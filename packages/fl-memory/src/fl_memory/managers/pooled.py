@@ -66,11 +66,18 @@ class PooledManager(AccountingManager[AnyPooledAccount]):
         return pool.add(address, got, size)
 
     def trim(self, account: AnyPooledAccount) -> int:
-        return sum(
+        """Return empty buffers to the device. Free chunks of the others keep their addresses, and
+        the system takes their pages."""
+        pools = list(account.all_pools())
+        returned = sum(
             self._remove_buffer(account, pool, address, nbytes)
-            for pool in account.all_pools()
+            for pool in pools
             for address, nbytes in pool.empty_buffers()
         )
+        for pool in pools:
+            for address, nbytes in pool.free_chunks(MIB):
+                account.memory.advise(address, nbytes, "free")
+        return returned
 
     def _trim_for(self, account: AnyPooledAccount, nbytes: int, size: int) -> None:
         used = max(account.peak_used_bytes, account.used_bytes + size)
