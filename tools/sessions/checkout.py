@@ -12,7 +12,7 @@ from sessions.workspace import OURS, ROOT, closure, copied_checkout, suite
 
 CONTRACTS = ["fl-memory", "fl-tensor", "fl-dist"]
 #: Packages whose tests take minutes.
-LONG = ["fl-memory", "fl-tensor", "fl-data", "fl-nn", "fl-vision", "fl-jit"]
+LONG = ["fl-memory", "fl-tensor", "fl-data", "fl-nn", "fl-vision", "fl-jit", "fl-cupy"]
 
 #: What runs notebooks without a browser.
 JUPYTER = ["nbclient>=0.10", "ipykernel>=6.29"]
