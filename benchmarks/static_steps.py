@@ -8,9 +8,11 @@ Claim: a compiled step on `jit` takes at most 0.5 (tiny), 0.8 (mlp), 0.7 (cnn), 
 Forward, backward, and SGD with momentum. `torch.compile` compiles the loss with its gradients, and
 its optimizer is PyTorch's own. `jax.jit` compiles the whole step (`_jax_steps.py`); it takes part
 where JAX is installed. Each library runs in a process of its own, and they take turns. Times are
-medians over rounds.
+medians over rounds. ``--first`` gives the seconds of the first 30 steps of a new process instead:
+captures, compilers and plans. Claim there: compiled on `jit` they take at most half of eager's.
 
-    python benchmarks/static_steps.py [--rounds N] [--only mlp lstm] [--threads N] [--json FILE]
+    python benchmarks/static_steps.py [--rounds N] [--only mlp lstm] [--threads N] [--first]
+        [--json FILE]
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from _measure import OneAtATime, Worker, environment, parsed, parser_of, report, serve, take_turns
@@ -173,7 +177,8 @@ def surroundings(library: str, threads: int) -> dict[str, str]:
     return {"JAX_PLATFORMS": "cpu", "NPROC": str(threads), **flags}
 
 
-def warm(library: str, case: str) -> Callable[[], object]:
+def step_of(library: str, case: str) -> Callable[[], object]:
+    """A step of a case that has not run yet."""
     import fl_tensor as ft
 
     name, _, how = library.partition(", ")
@@ -182,20 +187,47 @@ def warm(library: str, case: str) -> Callable[[], object]:
         import torch
 
         torch.set_num_threads(threads)
-        step = their_step(case, library != "torch")
-    elif library == JAX:
+        return their_step(case, library != "torch")
+    if library == JAX:
         from _jax_steps import jax_step
 
-        step = jax_step(case, *BATCHES[case], LR, MOMENTUM)
-    else:
-        ft.set_num_threads(threads)
-        ft.use(name)
-        step = our_step(case, bool(how))
+        return jax_step(case, *BATCHES[case], LR, MOMENTUM)
+    ft.set_num_threads(threads)
+    ft.use(name)
+    return our_step(case, bool(how))
+
+
+def warm(library: str, case: str) -> Callable[[], object]:
+    step = step_of(library, case)
     for _ in range(WARM):
         step()
-    if name == "jit":
+    if library.startswith("jit"):
+        import fl_tensor as ft
+
         ft.jit.wait()
     return step
+
+
+def seconds_of_first_steps(library: str, case: str) -> float:
+    step = step_of(library, case)
+    began = time.perf_counter()
+    for _ in range(WARM):
+        step()
+    return time.perf_counter() - began
+
+
+def first_steps(given: argparse.Namespace, compared: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Rows of the seconds of first steps."""
+    rows = []
+    for case in given.only or CASES:
+        row: dict[str, Any] = {"step": case}
+        for one in compared:
+            around = surroundings(one, given.threads)
+            with Worker(one, given.threads, arguments=["--first"], **around) as worker:
+                row[f"{one}, s"] = worker.value(case)
+        row["jit, compiled / eager"] = row["jit, compiled, s"] / row["jit, s"]
+        rows.append(row)
+    return rows
 
 
 def main() -> None:
@@ -203,11 +235,19 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="CASE")
     parser.add_argument("--serve", metavar="LIBRARY", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--first", action="store_true", help="seconds of the first 30 steps")
     given = parsed(parser)
     if given.serve:
-        serve(OneAtATime(lambda case: warm(given.serve, case)))
+        if given.first:
+            serve({case: partial(seconds_of_first_steps, given.serve, case) for case in CASES})
+        else:
+            serve(OneAtATime(lambda case: warm(given.serve, case)))
         return
     compared = libraries(given.tiny)
+    about = environment("numpy", "llvmlite", "torch", "jax", "fl-tensor", "fl-nn", "fl-jit")
+    if given.first:
+        report(given, about, first_steps(given, compared))
+        return
     rows = []
     for case in given.only or (CASES[:1] if given.tiny else CASES):
         with ExitStack() as stack:
@@ -223,7 +263,6 @@ def main() -> None:
         for peer in compared[len(OURS) :]:
             row[f"jit, compiled / {peer}"] = times["jit, compiled"] / times[peer]
         rows.append(row)
-    about = environment("numpy", "llvmlite", "torch", "jax", "fl-tensor", "fl-nn", "fl-jit")
     report(given, about, rows)
 
 
