@@ -13,12 +13,12 @@ from fl_tensor.kernels.types import BOOL, FLOAT, INT, ArrayType, RecordType, Sca
 if TYPE_CHECKING:
     from fl_tensor.kernels.definition import Definition
 
-__all__ = ["MATH", "Expressions", "wrapped"]
+__all__ = ["COMPARISONS", "MATH", "OPERATORS", "Expressions", "wrapped"]
 
 _INTEGERS = (ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.BitXor)
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
-_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, *_INTEGERS)
-_COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, *_INTEGERS)
+COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _HALF, _ALL = 1 << 63, (1 << 64) - 1
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.List: ("a list", "pass an array, made by fl_tensor.kernels.empty"),
@@ -258,7 +258,7 @@ class Expressions:
         return self.typed(ast.UnaryOp(node.op, value), kind, node)
 
     def _binop(self, node: ast.BinOp) -> ast.expr:
-        if not isinstance(node.op, _OPERATORS):
+        if not isinstance(node.op, OPERATORS):
             instead = "multiply, or call math.exp and math.log"
             if isinstance(node.op, ast.MatMult):
                 instead = "write a loop"
@@ -280,7 +280,7 @@ class Expressions:
 
     def _compare(self, node: ast.Compare) -> ast.expr:
         for op in node.ops:
-            if not isinstance(op, _COMPARISONS):
+            if not isinstance(op, COMPARISONS):
                 self.source.refuse(
                     node, f"the comparison {ast.unparse(node)}", "there are < <= > >= == !="
                 )

@@ -78,7 +78,7 @@ def last_value(n: int) -> int:
     i = -7
     for i in range(2, n, 3):  # noqa: B007
         pass
-    for i in range(i, n):
+    for i in range(i, n):  # noqa: B020
         i += 100
     return i
 
