@@ -1,0 +1,7 @@
+"""n-gram language models: ARPA files and scores."""
+
+from fl_text.ngram.arpa import read_arpa as read_arpa
+from fl_text.ngram.model import NGramModel as NGramModel
+from fl_text.ngram.ngrams import NGrams as NGrams
+from fl_text.ngram.ngrams import Order as Order
+from fl_text.ngram.tables import NGramTables as NGramTables
