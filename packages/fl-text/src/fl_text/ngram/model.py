@@ -48,8 +48,10 @@ class NGramModel(Checked):
 
     @classmethod
     def from_ngrams(cls, ngrams: NGrams) -> Self:
-        """The model of lists of n-grams. Raises TextError for n-grams that come twice."""
-        return cls(link(ngrams, "NGramModel.from_ngrams"), ngrams.vocabulary)
+        """The model of lists of n-grams. Raises TextError for lists that do not fit together, and
+        for n-grams that come twice."""
+        ngrams.check("NGramModel.from_ngrams")
+        return cls(link(ngrams, "NGramModel"), ngrams.vocabulary)
 
     @classmethod
     def from_arpa(cls, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> Self:
