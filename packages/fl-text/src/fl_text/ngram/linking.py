@@ -20,12 +20,21 @@ def link(ngrams: NGrams, where: str = "ngram") -> NGramTables:
     context that nothing follows and whose backoff is 0 becomes no state: its suffix stands for it.
     Raises TextError for n-grams that come twice, naming one.
     """
+    return _built(ngrams, where).tables()
+
+
+def with_contexts(ngrams: NGrams, where: str = "ngram") -> NGrams:
+    """The same model with the contexts of all n-grams among them."""
+    return NGrams(ngrams.vocabulary, _built(ngrams, where).orders)
+
+
+def _built(ngrams: NGrams, where: str) -> _Builder:
     orders = list(ngrams.orders)
     while True:
-        built = _Builder(ngrams.vocabulary, orders, where)
-        missing = built.run()
+        builder = _Builder(ngrams.vocabulary, orders, where)
+        missing = builder.run()
         if missing is None:
-            return built.tables()
+            return builder
         n = missing.shape[1]
         old = orders[n - 1]
         # NaN: the builder puts in what backing off gives.
@@ -40,7 +49,7 @@ class _Builder:
     # States: 0, then the unigrams, then the bigrams, ... up to the order below the highest.
 
     def __init__(self, vocabulary: list[str], orders: list[Order], where: str) -> None:
-        self.vocabulary, self.orders, self.where = vocabulary, orders, where
+        self.vocabulary, self.orders, self.where = vocabulary, list(orders), where
         rows = [len(order.words) for order in orders]
         self.first = np.cumsum([1, *rows])
         if self.first[-1] > MOST:
@@ -92,7 +101,9 @@ class _Builder:
         backed_off, after = walk(self.linked, self.suffix[states], last)
         log_prob = order.log_prob.astype(np.float32)
         blank = np.flatnonzero(np.isnan(log_prob))
-        log_prob[blank] = backed_off[blank] + self.backoff[states[blank]]
+        if len(blank):
+            log_prob[blank] = backed_off[blank] + self.backoff[states[blank]]
+            self.orders[n - 1] = Order(words, log_prob, order.backoff)
         if not highest:
             mine = slice(self.first[n - 1], self.first[n])
             self.backoff[mine] = order.backoff
