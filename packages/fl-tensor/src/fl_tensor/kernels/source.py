@@ -42,7 +42,7 @@ class Source:
             ) from None
         ast.increment_lineno(tree, max(first, 1) - 1)
         if not isinstance(tree, ast.FunctionDef):
-            self.refuse(tree, "this is no function defined by `def`", "use `def` without `async`")
+            self.error(tree, "this is no function defined by `def`")
         self.tree = tree
         self.line = tree.lineno
         cells = zip(function.__code__.co_freevars, function.__closure__ or ())
