@@ -8,8 +8,15 @@ from fl_text.errors import FlError as FlError
 from fl_text.errors import TextError as TextError
 from fl_text.errors import TextFileError as TextFileError
 from fl_text.file_parts import PartialFile as PartialFile
+from fl_text.lexicon import Lexicon as Lexicon
+from fl_text.lexicon import create_word_dict as create_word_dict
+from fl_text.lexicon import load_words as load_words
+from fl_text.lexicon import split_word as split_word
 from fl_text.lm import TokenLines as TokenLines
 from fl_text.lm import TokenStream as TokenStream
 from fl_text.lm import lm_dataset as lm_dataset
+from fl_text.replabels import pack_replabels as pack_replabels
+from fl_text.replabels import tkn2idx as tkn2idx
+from fl_text.replabels import unpack_replabels as unpack_replabels
 from fl_text.special import SpecialTokens as SpecialTokens
 from fl_text.tokenizer import Tokenizer as Tokenizer
