@@ -27,6 +27,10 @@ HUBS = ["torchvision>=0.28,<0.29", "transformers>=5.20,<6", "safetensors>=0.4,<1
 BESIDE_US = ["pandas>=2.2", "scikit-learn>=1.5", "matplotlib>=3.9"]
 #: What PyTorch's own test data imports.
 TORCH_TESTING = ["expecttest>=0.2"]
+#: Dictionaries, decoders and n-gram models in C++. Each wheel contains a copy of KenLM, so one
+#: process imports one of them.
+TEXT_PEERS = ["flashlight-text==0.0.7", "kenlm>=0.3,<0.4"]
+TEXT_ORACLES = "packages/fl-text/tests/oracles"
 #: What starts ranks besides `fl-dist run`: mpiexec, torchrun, Ray.
 LAUNCHERS = ["mpich>=4", "mpi4py>=4", "ray>=2.9", TORCH]
 # The revision of data-apis/array-api-tests that array-api-deviations.txt was written for.
@@ -49,8 +53,16 @@ def beside_torch(session: nox.Session) -> None:
 def oracles(session: nox.Session) -> None:
     """Compare with PyTorch on the CPU: packages/*/tests/oracles, benchmarks/tests/oracles."""
     folders = [*sorted(ROOT.glob("packages/*/tests/oracles")), ROOT / "benchmarks/tests/oracles"]
-    found = [str(p.relative_to(ROOT)) for p in folders]
+    found = [str(p.relative_to(ROOT)) for p in folders if p != ROOT / TEXT_ORACLES]
     session.run(torch_python, "-m", "pytest", "-q", *found, *session.posargs, external=True)
+
+
+@nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
+def text_oracles(session: nox.Session) -> None:
+    """Compare fl-text with flashlight-text and KenLM: packages/fl-text/tests/oracles."""
+    ours = [*closure("fl-text"), "fl-jit"]
+    install_editable(session, *ours, *test_requirements(*ours), *TEXT_PEERS)
+    session.run("pytest", "-q", TEXT_ORACLES, *session.posargs)
 
 
 @nox.session(default=False, requires=["beside_torch"], venv_backend="none")
