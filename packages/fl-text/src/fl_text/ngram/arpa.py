@@ -132,7 +132,7 @@ class _Vocabulary:
                 )
         self.index = index
         hashes = text.hashes(starts, ends)
-        slots, size, self.shift = place(hashes)
+        slots, size, self.buckets = place(hashes)
         self.key = np.full(size, -1, np.int64)
         self.key[slots] = hashes
         self.word = np.zeros(size, np.int32)
@@ -151,7 +151,7 @@ class _Vocabulary:
 
     def find(self, starts: IntArray, ends: IntArray) -> IntArray:
         """The index of each word, as int32."""
-        slots = find(self.key, self.shift, self.text.hashes(starts, ends))
+        slots = find(self.key, self.buckets, self.text.hashes(starts, ends))
         words = self.word[slots]
         # -1 is the last slot: its word is some other one.
         unknown = self.text.differ(starts, ends, self.starts[words], self.ends[words])

@@ -60,14 +60,14 @@ class _Builder:
         if not highest:
             self.backoff[1 : words + 1] = one.backoff
         self.linked = NGramTables(
-            np.array([EMPTY, EMPTY, EMPTY]),
-            np.zeros(3, np.float32),
-            np.zeros(3, np.int32),
+            np.array([EMPTY, EMPTY]),
+            np.zeros(2, np.float32),
+            np.zeros(2, np.int32),
             self.backoff,
             self.suffix,
             one.log_prob.astype(np.float32),
             next_1,
-            63,
+            1,
         )
         for n in range(2, len(self.orders) + 1):
             missing = self._add(n)
@@ -82,7 +82,7 @@ class _Builder:
         # The state of the first word, then of the first two, ...
         states = words[:, 0] + np.int32(1)
         for k in range(2, n):
-            slots = find(self.linked.key, self.linked.shift, pair_keys(states, words[:, k - 1]))
+            slots = find(self.linked.key, self.linked.buckets, pair_keys(states, words[:, k - 1]))
             lost = np.flatnonzero(slots < 0)
             if len(lost):
                 return np.unique(words[lost, :k], axis=0)
@@ -104,13 +104,13 @@ class _Builder:
 
     def _rebuild(self) -> None:
         keys, log_probs, after = map(np.concatenate, zip(*self.entries))
-        slots, size, shift = place(keys)
+        slots, size, buckets = place(keys)
         key = np.full(size, EMPTY, np.int64)
         key[slots] = keys
         log_prob, next_ = np.zeros(size, np.float32), np.zeros(size, np.int32)
         log_prob[slots], next_[slots] = log_probs, after
-        self.linked = self.linked._replace(key=key, log_prob=log_prob, next=next_, shift=shift)
-        twice = np.flatnonzero(find(key, shift, keys) != slots)
+        self.linked = self.linked._replace(key=key, log_prob=log_prob, next=next_, buckets=buckets)
+        twice = np.flatnonzero(find(key, buckets, keys) != slots)
         if len(twice):
             rows = np.cumsum([len(entry[0]) for entry in self.entries])
             n = int(np.searchsorted(rows, twice[0], side="right"))

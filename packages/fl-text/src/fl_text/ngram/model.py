@@ -12,6 +12,7 @@ import numpy as np
 from fl_tensor.annotations import Checked
 from fl_text.errors import TextError
 from fl_text.ngram.arpa import MAX_BYTES, read_arpa
+from fl_text.ngram.binary import load_tables, save_tables
 from fl_text.ngram.linking import link
 from fl_text.ngram.ngrams import NGrams
 from fl_text.ngram.tables import FloatArray, IntArray, NGramTables, walk
@@ -31,11 +32,19 @@ class NGramModel(Checked):
     def __init__(self, tables: NGramTables, vocabulary: Sequence[str]) -> None:
         self.tables = tables
         self.vocabulary = vocabulary
-        for word in ("<s>", "</s>", "<unk>"):
-            if word not in self.index:
-                raise TextError(f"[NGramModel] {word!r} is not in the vocabulary: add it")
-        self.bos, self.eos, self.unk = (self.index[word] for word in ("<s>", "</s>", "<unk>"))
+        if len(vocabulary) != len(tables.log_prob_1):
+            raise TextError(
+                f"[NGramModel] {len(vocabulary)} words for tables of {len(tables.log_prob_1)}: "
+                "give the vocabulary that the tables were made for"
+            )
+        self.bos, self.eos, self.unk = map(self._marker, ("<s>", "</s>", "<unk>"))
         self.start = int(tables.next_1[self.bos])
+
+    def _marker(self, word: str) -> int:
+        try:
+            return self.vocabulary.index(word)
+        except ValueError:
+            raise TextError(f"[NGramModel] {word!r} is not in the vocabulary: add it") from None
 
     @classmethod
     def from_ngrams(cls, ngrams: NGrams) -> Self:
@@ -47,6 +56,16 @@ class NGramModel(Checked):
         """The model of an ARPA file. Raises TextFileError for one that is not sound."""
         ngrams = read_arpa(path, max_bytes)
         return cls(link(ngrams, os.fspath(path)), ngrams.vocabulary)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The model of a file that `save` wrote, mapped into memory: pages are read when they are
+        used, and processes share them. Raises TextFileError for a file that is not sound."""
+        return cls(*load_tables(path))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model for `load`; a file in its place is replaced by a whole one."""
+        save_tables(path, self.tables, self.vocabulary)
 
     @cached_property
     def index(self) -> dict[str, int]:

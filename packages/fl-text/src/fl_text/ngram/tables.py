@@ -30,11 +30,11 @@ class NGramTables(NamedTuple):
     suffix       int32 (states,): the state to back off to, always a smaller one
     log_prob_1   float32 (words,): of unigrams, by word
     next_1       int32 (words,): the state after a word that the state before did not know
-    shift        slots begin at `hash >> shift`: 64 less the bits of the table's size
+    buckets      searches begin at one of so many slots
 
-    The search for a key begins at slot `(key ^ key >> 32) * MULTIPLIER >> shift`, of which the
-    lowest `64 - shift` bits count. It goes upwards until the key or an empty slot is found. No
-    search wraps around: there are more slots than these bits can number.
+    The search for a key begins at slot `h * buckets >> 32`, where h is the upper half of
+    `(key ^ key >> 32) * MULTIPLIER`. It goes upwards until the key or an empty slot is found. There
+    are more slots than buckets, so that no search wraps around.
     """
 
     key: IntArray
@@ -44,34 +44,34 @@ class NGramTables(NamedTuple):
     suffix: IntArray
     log_prob_1: FloatArray
     next_1: IntArray
-    shift: int
+    buckets: int
 
 
-def first_slot(keys: IntArray, shift: int) -> IntArray:
+def first_slot(keys: IntArray, buckets: int) -> IntArray:
     """Where the search for each of `keys` (int64, not negative) begins."""
-    hashed = ((keys ^ (keys >> 32)) * np.int64(MULTIPLIER)) >> shift
-    hashed &= (1 << (64 - shift)) - 1
-    return hashed
+    hashed = ((keys ^ (keys >> 32)) * np.int64(MULTIPLIER)).view(np.uint64)
+    hashed >>= np.uint64(32)
+    hashed *= np.uint64(buckets)
+    hashed >>= np.uint64(32)
+    return hashed.view(np.int64)
 
 
 def place(keys: IntArray) -> tuple[IntArray, int, int]:
-    """Different slots for all `keys`, the number of slots, and the shift: tables are at most half
-    full."""
-    bits = max(1, (2 * len(keys)).bit_length())
-    first = first_slot(keys, 64 - bits)
+    """Different slots for all `keys`, the number of slots, and that of buckets."""
+    buckets = 2 * len(keys) + 1
+    first = first_slot(keys, buckets)
     order = np.argsort(first)
     count = np.arange(len(keys))
     # In order of the first slots, each key takes the next one that is free.
     sorted_slots = np.maximum.accumulate(first[order] - count) + count
     slots = np.empty_like(first)
     slots[order] = sorted_slots
-    size = max(1 << bits, int(sorted_slots[-1]) + 1 if len(keys) else 0) + 1
-    return slots, size, 64 - bits
+    return slots, max(buckets, int(slots.max(initial=0)) + 1) + 1, buckets
 
 
-def find(table: IntArray, shift: int, keys: IntArray) -> IntArray:
+def find(table: IntArray, buckets: int, keys: IntArray) -> IntArray:
     """The slot of each of `keys` in `table`, -1 for those that are not there; int64 (keys,)."""
-    slots = first_slot(keys, shift)
+    slots = first_slot(keys, buckets)
     there = table[slots]
     waiting = np.flatnonzero(there != keys)
     while len(waiting):
@@ -104,7 +104,7 @@ def walk(tables: NGramTables, states: IntArray, words: IntArray) -> tuple[FloatA
         log_probs[last] += tables.log_prob_1[words[last]]
         after[last] = tables.next_1[words[last]]
         waiting = waiting[~at_unigrams]
-        slots = find(tables.key, tables.shift, pair_keys(states[waiting], words[waiting]))
+        slots = find(tables.key, tables.buckets, pair_keys(states[waiting], words[waiting]))
         known = slots >= 0
         found, slots = waiting[known], slots[known]
         log_probs[found] += tables.log_prob[slots]
