@@ -137,7 +137,10 @@ def _at_most_six(case: Case) -> None:
 
 
 def write_arpa(path: Path, words: list[str], rng: np.random.Generator) -> None:
-    """A random 3-gram model of these words: closed under prefixes, not normalised."""
+    """A random 3-gram model of these words: closed under prefixes, not normalised.
+
+    All scores are multiples of 1/1024: sums in float32 are exact, in whatever order.
+    """
     count = len(words)
     pairs = {(int(a), int(b)) for a, b in rng.integers(0, count, (3 * count, 2))}
     some = sorted(pairs)
@@ -151,8 +154,8 @@ def write_arpa(path: Path, words: list[str], rng: np.random.Generator) -> None:
 
     def gram(least: float, *ids: int | str, backoff: bool = True) -> str:
         names = " ".join(w if isinstance(w, str) else words[w] for w in ids)
-        behind = f"\t{-rng.random():.7f}" if backoff else ""
-        return f"{-1.5 * rng.random() - least:.7f}\t{names}{behind}\n"
+        behind = f"\t{-rng.integers(1024) / 1024:.10f}" if backoff else ""
+        return f"{-least - rng.integers(1536) / 1024:.10f}\t{names}{behind}\n"
 
     first = min(count, 20)
     with path.open("w", encoding="utf-8") as file:
@@ -161,10 +164,10 @@ def write_arpa(path: Path, words: list[str], rng: np.random.Generator) -> None:
         file.write("-99\t<s>\t-0.5\n-2\t</s>\n-3.5\t<unk>\n")
         file.writelines(gram(0.5, k) for k in range(count))
         file.write("\n\\2-grams:\n")
-        file.writelines(gram(0.2, "<s>", k) for k in range(first))
-        file.writelines(gram(0.2, *pair) for pair in sorted(pairs))
+        file.writelines(gram(0.25, "<s>", k) for k in range(first))
+        file.writelines(gram(0.25, *pair) for pair in sorted(pairs))
         file.write("\n\\3-grams:\n")
-        file.writelines(gram(0.1, *triple, backoff=False) for triple in sorted(triples))
+        file.writelines(gram(0.125, *triple, backoff=False) for triple in sorted(triples))
         file.write("\n\\end\\\n")
 
 

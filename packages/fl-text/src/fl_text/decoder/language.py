@@ -10,7 +10,8 @@ from fl_text.decoder.records import HASH, NO_MODEL, ROWS, NGram, Scores
 def find(g: NGram, state: int, word: int) -> int:
     """The slot of a word in a context, -1 if the model has no such n-gram."""
     key = (state << 32) | word
-    slot = (((key ^ (key >> 32)) * HASH) >> g.shift) & ((1 << (64 - g.shift)) - 1)
+    hashed = (((key ^ (key >> 32)) * HASH) >> 32) & 0xFFFFFFFF
+    slot = (hashed * g.buckets) >> 32
     while g.key[slot] != key:
         if g.key[slot] < 0:
             return -1

@@ -41,7 +41,7 @@ _NO_NGRAM = NGram(
     np.zeros(1, np.int32),
     np.zeros(1, np.float32),
     np.zeros(1, np.int32),
-    63,
+    1,
 )
 
 
@@ -242,7 +242,10 @@ def _ngram(lm: NGramModel, names: Sequence[str]) -> Model:
             f"[text] the language model knows none of the {len(names)} words, such as {names[0]!r}:"
             " give one that was estimated on them"
         )
-    tables = NGram(*lm.tables)
+    t = lm.tables
+    tables = NGram(
+        t.key, t.log_prob, t.next, t.backoff, t.suffix, t.log_prob_1, t.next_1, t.buckets
+    )
     return Model(lambda: NGramSource(tables, words, lm.start, lm.eos), _ceiling(tables))
 
 

@@ -62,7 +62,7 @@ class NGram(NamedTuple):
     suffix: Array[ft.int32]
     log_prob_1: Array[ft.float32]
     next_1: Array[ft.int32]
-    shift: int
+    buckets: int
 
 
 class Scores(NamedTuple):
