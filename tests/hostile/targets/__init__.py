@@ -6,10 +6,23 @@ import inspect
 from types import ModuleType
 
 from cases import Target
-from targets import autograd, datasets, files, layers, numpy_names, processes, tensors, training
+from targets import (
+    autograd,
+    datasets,
+    files,
+    layers,
+    numpy_names,
+    processes,
+    tensors,
+    texts,
+    training,
+)
 from targets.making import PACKAGES
 
-FAMILIES = (tensors, numpy_names, autograd, layers, training, datasets, files, processes)
+FAMILIES = (
+    *(tensors, numpy_names, autograd, layers, training, datasets, files, processes),
+    texts,
+)
 
 
 def public_names(prefix: str, module: ModuleType) -> set[str]:

@@ -61,6 +61,9 @@ from fl_tensor.errors import DTypeError as DTypeError
 from fl_tensor.errors import FileError as FileError
 from fl_tensor.errors import FlError as FlError
 from fl_tensor.errors import IndexingError as IndexingError
+from fl_tensor.errors import KernelArithmeticError as KernelArithmeticError
+from fl_tensor.errors import KernelCompilerWarning as KernelCompilerWarning
+from fl_tensor.errors import KernelError as KernelError
 from fl_tensor.errors import LinAlgError as LinAlgError
 from fl_tensor.errors import MissingError as MissingError
 from fl_tensor.errors import NonFiniteError as NonFiniteError
@@ -182,6 +185,7 @@ if TYPE_CHECKING:
     from fl_tensor.graph.compiled import compile as compile
     from fl_tensor.graph.loaded import load_graph as load_graph
     from fl_tensor.graph.naming import named as named
+    from fl_tensor.kernels.kernel import kernel as kernel
     from fl_tensor.numpy_functions.creating import *  # noqa: F403
     from fl_tensor.numpy_functions.data_types import *  # noqa: F403
     from fl_tensor.numpy_functions.elementwise import *  # noqa: F403
@@ -227,6 +231,7 @@ _LATER = {
         "graph.compiled": "compile",
         "graph.loaded": "load_graph",
         "graph.naming": "named",
+        "kernels.kernel": "kernel",
         "numpy_functions.creating": (
             "array asarray_chkfinite copy diag_indices diag_indices_from diagflat frombuffer "
             "fromfunction fromiter identity indices ix_ mask_indices tri tril_indices_from "

@@ -7,8 +7,9 @@ from fl_memory.errors import MissingError as MissingError
 
 __all__ = [
     "ArgumentError", "AxisError", "BackendError", "CapabilityError", "ChainedAssignmentWarning",
-    "DTypeError", "FileError", "FlError", "IndexingError", "LinAlgError", "MissingError",
-    "NoDataError", "NonFiniteError", "ShapeError",
+    "DTypeError", "FileError", "FlError", "IndexingError", "KernelArithmeticError",
+    "KernelCompilerWarning", "KernelError",
+    "LinAlgError", "MissingError", "NoDataError", "NonFiniteError", "ShapeError",
 ]  # fmt: skip
 
 
@@ -66,3 +67,16 @@ class NonFiniteError(FlError, FloatingPointError):
 
 class ChainedAssignmentWarning(UserWarning):
     """``x[i][j] = v``: it assigns to the value ``x[i]``, which nothing holds, and not to ``x``."""
+
+
+class KernelError(FlError, TypeError):
+    """The source of a kernel is outside the subset of Python that kernels are written in."""
+
+
+class KernelArithmeticError(FlError, ArithmeticError):
+    """An integer operation of a kernel has no result: a division by zero, a shift by a negative
+    count, a float that no int64 holds, an integer too large for the array that it is stored in."""
+
+
+class KernelCompilerWarning(RuntimeWarning):
+    """A kernel runs in the interpreter, because no compiler could take it."""

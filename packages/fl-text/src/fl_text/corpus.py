@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from fl_tensor.annotations import Checked
-from fl_tensor.files import open_regular
+from fl_tensor.files import open_regular, replacing
 from fl_text.errors import TextError, TextFileError
 
 MAX_BYTES = 1 << 32
@@ -95,3 +95,20 @@ def as_texts(texts: Iterable[str], where: str) -> Iterator[str]:
         if not isinstance(text, str):
             raise TextError(f"[{where}] text {number} is a {type(text).__name__}, not a str")
         yield text
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Replace a file by UTF-8 text; raises `TextFileError`."""
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise TextFileError(
+            path,
+            f"{text[error.start]!r} cannot be written as UTF-8 (half of a surrogate pair)",
+            "remove it",
+        ) from error
+    try:
+        with replacing(path) as file:
+            file.write(raw)
+    except OSError as error:
+        raise TextFileError(path, str(error.strerror), "check its folder") from error

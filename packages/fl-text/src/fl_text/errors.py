@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from fl_memory.errors import FlError as FlError
 
@@ -16,4 +17,8 @@ class TextFileError(TextError):
 
     def __init__(self, path: str | os.PathLike[str], problem: str, remedy: str) -> None:
         self.path = os.fspath(path)
+        self._given = (self.path, problem, remedy)
         super().__init__(f"[text] {self.path}: {problem}: {remedy}")
+
+    def __reduce__(self) -> Any:  # from a worker process
+        return type(self), self._given

@@ -1,0 +1,19 @@
+"""The command ``fl-text``: one file per subcommand, imported when it is called.
+
+Each has ``main(arguments) -> exit status``: 0 success, 1 an error of the library or of a file, 2 a
+usage error.
+"""
+
+from __future__ import annotations
+
+from fl_memory.subcommands import dispatch
+from fl_text._version import __version__
+
+COMMANDS = {
+    "dictionary": "count the words of files, and write a dictionary of the most frequent",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run ``fl-text``; returns the exit status."""
+    return dispatch("fl-text", __version__, __name__, COMMANDS, arguments)
