@@ -41,7 +41,9 @@ class Case:
     def decoder(
         self, *, compat: bool = False, **more: object
     ) -> LexiconDecoder | LexiconFreeDecoder:
-        lm = None if self.arpa is None else NGramModel.from_arpa(self.arpa)
+        lm = more.pop("lm", None)
+        if lm is None and self.arpa is not None:
+            lm = NGramModel.from_arpa(self.arpa)
         tokens = Dictionary(self.tokens)
         own = {"silence": 0, "blank": len(self.tokens) - 1, "transitions": self.transitions}
         own.update(more)
@@ -139,7 +141,7 @@ def _at_most_six(case: Case) -> None:
 def write_arpa(path: Path, words: list[str], rng: np.random.Generator) -> None:
     """A random 3-gram model of these words: closed under prefixes, not normalised.
 
-    All scores are multiples of 1/1024: sums in float32 are exact, in whatever order.
+    All scores are multiples of 2**-19: sums in float32 are exact, in whatever order.
     """
     count = len(words)
     pairs = {(int(a), int(b)) for a, b in rng.integers(0, count, (3 * count, 2))}
@@ -154,8 +156,8 @@ def write_arpa(path: Path, words: list[str], rng: np.random.Generator) -> None:
 
     def gram(least: float, *ids: int | str, backoff: bool = True) -> str:
         names = " ".join(w if isinstance(w, str) else words[w] for w in ids)
-        behind = f"\t{-rng.integers(1024) / 1024:.10f}" if backoff else ""
-        return f"{-least - rng.integers(1536) / 1024:.10f}\t{names}{behind}\n"
+        behind = f"\t{-rng.integers(1 << 18) / (1 << 18):.18f}" if backoff else ""
+        return f"{-least - 1.5 * rng.integers(1 << 18) / (1 << 18):.19f}\t{names}{behind}\n"
 
     first = min(count, 20)
     with path.open("w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""n-best lists are those of flashlight-text: words, tokens, scores. `FL_ORACLE_COUNT` random cases."""
+"""n-best lists are those of flashlight-text: words, tokens, scores (`FL_ORACLE_COUNT` cases)."""
 
 from __future__ import annotations
 

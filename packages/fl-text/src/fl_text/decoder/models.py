@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from threading import Lock
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -19,13 +20,11 @@ from fl_tensor.kernels import Array
 from fl_text.decoder.language import back_off
 from fl_text.decoder.records import NGRAM, NO_MODEL, ROWS, SIZE, Beam, History, NGram, Scores
 from fl_text.errors import TextError
+from fl_text.language_model import CheckedLM, LanguageModel, as_language_model
 from fl_text.ngram import NGramModel
 
-if TYPE_CHECKING:
-    from fl_text.language_model import LanguageModel
-
 #: What a decoder takes as language model.
-AnyModel: TypeAlias = "NGramModel | LanguageModel"
+AnyModel: TypeAlias = NGramModel | LanguageModel
 
 _LOG10 = np.float32(1 / np.log(10))
 #: No n-gram has more words.
@@ -87,7 +86,8 @@ def model_of(lm: AnyModel | None, names: Sequence[str]) -> Model:
         return Model(NoSource)
     if isinstance(lm, NGramModel):
         return _ngram(lm, names)
-    return Model(lambda: RowSource(lm, len(names)), math.inf, stops_each_frame=True)
+    model, turn = as_language_model(lm, names), Lock()
+    return Model(lambda: RowSource(model, turn), math.inf, stops_each_frame=True)
 
 
 class NoSource:
@@ -149,44 +149,51 @@ class RowSource:
     """Any language model: a row of scores for each history of the beam.
 
     A history's state in the tables is the number of its row; the model's own handle of it is here.
+    Searches in several threads ask the model in ``turn``.
     """
 
     ngram = _NO_NGRAM
 
-    def __init__(self, model: LanguageModel, width: int) -> None:
-        self.model, self.width = model, width
-        self.scores = _scores(ROWS, width=width)
+    def __init__(self, model: CheckedLM, turn: Lock) -> None:
+        self.model, self.turn, self.width = model, turn, model.vocabulary
+        self.scores = _scores(ROWS, width=self.width)
 
     def begin(self, history: History) -> None:
-        self.handles: dict[int, int] = {0: int(self.model.start())}
         self.row_of: dict[int, int] = {}
         self.free: list[int] = []
         self.matrix = np.zeros((0, self.width), np.float32)
-        self._fill(history, [0])
+        with self.turn:
+            self.handles = {0: self.model.start()}
+            self._fill(history, [0])
 
     def after_frame(self, history: History, beam: Beam) -> None:
         alive = np.unique(beam.history[: beam.counts[SIZE]])
         new = [number for number in alive.tolist() if number not in self.handles]
-        if new:
-            parents = np.array([self.handles[p] for p in history.parent[new].tolist()], np.int64)
-            handles = self.model.extend(parents, history.word[new].astype(np.int64))
-            self.handles.update(zip(new, np.asarray(handles).tolist(), strict=True))
-        self._release(set(self.handles).difference(alive.tolist()))
-        if new:
-            self._fill(history, new)
+        with self.turn:
+            if new:
+                parents = [self.handles[parent] for parent in history.parent[new].tolist()]
+                words = history.word[new].astype(np.int64)
+                handles = self.model.extend(np.array(parents, np.int64), words)
+                self.handles.update(zip(new, handles.tolist(), strict=True))
+            self._release(set(self.handles).difference(alive.tolist()))
+            if new:
+                self._fill(history, new)
 
     def finish(self, history: History, numbers: np.ndarray) -> np.ndarray:
         handles = np.array([self.handles[n] for n in numbers.tolist()], np.int64)
-        return np.asarray(self.model.finish(handles), np.float64) * _LOG10
+        with self.turn:
+            return self.model.finish(handles).astype(np.float64) * _LOG10
 
     def renumber(self, kept: np.ndarray) -> None:
-        self._release(set(self.handles).difference(kept.tolist()))
+        with self.turn:
+            self._release(set(self.handles).difference(kept.tolist()))
         place = {old: new for new, old in enumerate(kept.tolist())}
         self.handles = {place[old]: handle for old, handle in self.handles.items()}
         self.row_of = {place[old]: row for old, row in self.row_of.items()}
 
     def end(self) -> None:
-        self._release(set(self.handles))
+        with self.turn:
+            self._release(set(self.handles))
 
     def _release(self, numbers: set[int]) -> None:
         if numbers:
@@ -204,14 +211,7 @@ class RowSource:
             self.free += range(old + more - 1, old - 1, -1)
             self.scores = self.scores._replace(rows=self.matrix.reshape(-1))
         handles = np.array([self.handles[number] for number in new], np.int64)
-        rows = np.asarray(self.model.scores(handles), np.float32)
-        if rows.shape != (len(new), self.width):
-            raise TextError(
-                f"[text] the language model gives scores of shape {rows.shape} for {len(new)}"
-                f" states, and the decoder has {self.width} words: both need one vocabulary"
-            )
-        if np.isnan(rows).any():
-            raise TextError("[text] the language model gives NaN: see its weights and its inputs")
+        rows = self.model.scores(handles)
         places = [self.free.pop() for _ in new]
         self.matrix[places] = rows * _LOG10
         self.row_of.update(zip(new, places, strict=True))
