@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 import fl_text as text
+
+sys.path.append(str(Path(__file__).parent))  # tests import `ngram_reference` from there
 
 LINES = [
     "the cat sat on the mat\n",
