@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fl_tensor as ft
-from fl_text.decoder.histories import history_of
+from fl_text.decoder.numbering import history_of
 from fl_text.decoder.records import (
     FRAMES,
     SIZE,

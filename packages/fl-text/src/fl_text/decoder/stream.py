@@ -10,8 +10,8 @@ import numpy as np
 import fl_tensor as ft
 from fl_tensor.kernels import Array
 from fl_text.decoder.emissions import frames_of
-from fl_text.decoder.histories import index_histories
 from fl_text.decoder.hypothesis import Hypothesis, Paths
+from fl_text.decoder.numbering import index_histories
 from fl_text.decoder.records import LOWEST, SIZE, TOP, Trace
 from fl_text.errors import TextError
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fl_text.decoder.histories import index_histories
 from fl_text.decoder.models import Source
+from fl_text.decoder.numbering import index_histories
 from fl_text.decoder.records import SIZE, Beam, Candidates, History, Settings, Trace
 
 _FIRST_SIZE = 1 << 10
