@@ -14,6 +14,7 @@ from fl_autograd import compile as compiler
 from fl_autograd import policy, tape
 from fl_autograd.casting import cast_operands
 from fl_autograd.codegen import expect_value
+from fl_autograd.defnode import defnode
 from fl_autograd.dispatch import tape_for
 from fl_autograd.errors import GradError
 from fl_autograd.fusion import fuse
@@ -35,6 +36,7 @@ __all__ = [
     "Recorder",
     "Rule",
     "Tape",
+    "defnode",
     "defop",
     "fuse",
     "preserved",
