@@ -66,31 +66,32 @@ def defnode(name: str, gradients: Vjp) -> Callable[..., Variable]:
         if not isinstance(operands, (list, tuple)) or not operands:
             raise DTypeError(f"[{name}] operands {operands!r}: expected a sequence of arrays")
         lead = operands[0]
-        base: Any = lead._backend if isinstance(lead, Array) else None
-        ins = tuple([x._node if _is_on(name, x, base) else None for x in operands])
-        if isinstance(value, SCALARS):
+        base: Any = lead._backend if isinstance(lead, Array) else other(lead, None)
+        ins = tuple(
+            [
+                x._node if x.__class__ is Variable and x._backend is base else other(x, base)
+                for x in operands
+            ]
+        )
+        if value.__class__ is float or isinstance(value, SCALARS):
             like = lead._tensor()._adapter
             adapter = ops_for(base).constant(scalar(name, value, like.dtype), like)
         else:
-            _is_on(name, value, base)
+            other(value, base)
             adapter = value._tensor()._adapter
         if not recording() or not any(ins):
             return variable(adapter, base, None)
         return recorded(adapter, base, rule, ins, saved)
 
+    def other(x: Any, base: Any) -> Any:
+        """The node of another array on ``base``, if any. Raises for what is none."""
+        if not isinstance(x, Array):
+            raise DTypeError(f"[{name}] expected a Tensor or a Variable, got a {type(x).__name__}")
+        if x._backend is not base:
+            raise GradError(
+                f"[{name}] an operand on backend {base.name!r}, another on {x._backend.name!r}"
+            )
+        return x._node if isinstance(x, Variable) else None
+
     record.__name__ = record.__qualname__ = name
     return record
-
-
-def _is_on(name: str, x: Any, base: Any) -> bool:
-    """Whether an array on ``base`` is a variable. Raises for anything else."""
-    if isinstance(x, Variable):
-        tracked = True
-    elif isinstance(x, Array):
-        tracked = False
-    else:
-        raise DTypeError(f"[{name}] expected a Tensor or a Variable, got a {type(x).__name__}")
-    if x._backend is not base:
-        there = getattr(base, "name", None)
-        raise GradError(f"[{name}] an operand on backend {there!r}, another on {x._backend.name!r}")
-    return tracked
