@@ -21,6 +21,7 @@ sys.path.insert(0, str(FOLDER))
 import graphs  # noqa: E402 - found on the path above
 import numbers_tape  # noqa: E402
 import search as dbs  # noqa: E402
+import train  # noqa: E402
 
 #: Words 1 and 3 begin with word 0; words 2 and 4 are spelled alike.
 SPELLINGS = [[0], [0, 1], [1, 2], [0, 2, 1], [1, 2]]
@@ -302,3 +303,19 @@ def test_a_beam_without_a_whole_word_is_reported() -> None:
 def test_words_need_a_spelling() -> None:
     with pytest.raises(ValueError, match="word 1 has an empty spelling"):
         dbs.Trie([[0], []])
+
+
+# ---- training ------------------------------------------------------------------------------------
+
+
+def test_training_through_the_search_lowers_the_loss_and_the_error_rate() -> None:
+    losses, (before, after) = train.run(count=40, epochs=3, tried=40)
+    assert losses == sorted(losses, reverse=True) and losses[-1] < 0.8 * losses[0]
+    assert after < 0.85 * before
+
+
+def test_word_errors_are_edits() -> None:
+    assert train.distance([1, 2, 3], [1, 2, 3]) == 0
+    assert train.distance([1, 3], [1, 2, 3]) == 1
+    assert train.distance([3, 1], [1, 2, 3]) == 3
+    assert train.distance([], [1, 2]) == 2
