@@ -125,6 +125,9 @@ def test_mistakes_are_reported(leaf: Any) -> None:
         log_sum("one", [x], [1.0])
     with pytest.raises(ag.GradError, match=r"\[log_sum\] 1 gradients for 2 operands"):
         log_sum(1.0, [x, x], [1.0]).backward()
+    for name in {"numpy", "jit"} & set(ft.available_backends()) - {x.backend.name}:
+        with pytest.raises(ag.GradError, match=r"\[log_sum\] an operand on backend"):
+            log_sum(1.0, [x, x.detach().to(name)], [0.5, 0.5])
     wrong = extend.defnode("wrong", lambda ops, g: [2.0])
     with pytest.raises(ft.BackendError, match="wrong"):
         wrong(1.0, [x]).backward()
