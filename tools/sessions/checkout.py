@@ -89,7 +89,7 @@ def tools(session: nox.Session) -> None:
 @nox.session(**shared)
 def benchmark_models(session: nox.Session) -> None:
     """The models of the benchmarks: their sizes, that they learn; every benchmark in miniature, and
-    some steps of every program of examples/programs."""
+    some steps of every program of examples/programs; the example of differentiable beam search."""
     folder = "benchmarks/tests"
     paths = [folder, "tests/programs", f"--ignore={folder}/oracles"]
     pytest_in_workshop(session, *paths, workers=2)

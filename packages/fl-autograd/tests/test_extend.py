@@ -212,3 +212,34 @@ def test_mistakes_are_reported(leaf: Any) -> None:
     )
     with pytest.raises(ValueError, match=r"\[wrong\] its gradient rule returned \(3, 1\)"):
         wrong(leaf([1.0, 2.0, 3.0])).sum().backward()
+
+
+def test_the_short_way_of_single_numbers_is_the_general_one(leaf: Any, close: Any) -> None:
+    x, y = leaf(2.0), leaf(3.0)
+    seen = []
+
+    class Note(ft.Wrapper):
+        def call(self, operation: Any, /, *arguments: Any, **options: Any) -> Any:
+            seen.append(operation.name)
+            return operation.run(*arguments, **options)
+
+    product = extend.defop(
+        "product",
+        lambda ops, x, y: ops.multiply(x, y),
+        x=lambda ops, g, y: ops.multiply(g, y),
+        y=lambda ops, g, x: ops.multiply(g, x),
+    )
+    with Note():
+        z = product(x, y)
+    assert seen == ["multiply"] and z.item() == 6.0
+    close(ag.grad(product(x, y) + product(y=y, x=x), [x, y])[0], 6.0)
+    with ag.no_grad():
+        assert product(x, y).grad_fn is None
+    wrong = extend.defop("wrong", lambda ops, x: 2.0 * x, x=lambda ops, g: g)
+    with pytest.raises(ft.DTypeError, match=r"\[wrong\].*ops.multiply"):
+        wrong(x)
+    with pytest.raises(TypeError, match="missing a required argument: 'y'"):
+        product(x)
+    whole = extend.defop("whole", lambda ops, x: ops.add(x, x), roles="I", x=lambda ops, g: g)
+    with pytest.raises(ft.DTypeError, match=r"\[whole\]"):
+        whole(x)

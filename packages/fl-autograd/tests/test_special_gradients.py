@@ -195,3 +195,17 @@ def test_draws_have_no_gradient_but_by_their_scale(leaf: Any) -> None:
         found = draw()
         (slope,) = ag.grad(found.sum(), [scale])
         assert np.allclose(slope, found / scale)
+
+
+def test_log_additions_have_half_of_the_gradient_where_operands_are_equal(leaf: Any) -> None:
+    for value in (0.0, 3.0, math.inf, -math.inf):
+        x, y = leaf(value), leaf(value)
+        first = ag.grad(ft.logaddexp(x, y), [x, y], create_graph=True)
+        assert [g.item() for g in first] == [0.5, 0.5]
+        second = ag.grad(first[0], [x, y])
+        share = 0.25 if math.isfinite(value) else 0.0
+        assert [g.item() for g in second] == [share, -share]
+    for a, b, share in ((math.inf, 1.0, 1.0), (1.0, -math.inf, 1.0), (-math.inf, math.inf, 0.0)):
+        assert ag.grad(ft.logaddexp(x := leaf(a), leaf(b)), x).item() == share
+    assert math.isnan(ag.grad(ft.logaddexp(x := leaf(math.nan), leaf(1.0)), x).item())
+    assert ft.logaddexp(x, x).grad_fn.name == "logaddexp"

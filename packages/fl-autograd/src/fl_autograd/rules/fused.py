@@ -124,6 +124,15 @@ def _logsumexp(ops: Any, g: Any, out: Any, x: Any, axis: Shape, keepdims: bool) 
     return ops.multiply(kept(ops, g, x.shape, axis, keepdims), weights)
 
 
+@cached_composition
+def _logaddexp(ops: Any, g: Any, x: Any, other: Any) -> Any:
+    # The share of x. Equal infinities, which have no difference, have half of it each.
+    alike = ops.logical_and(ops.equal(x, other), ops.logical_not(ops.isfinite(x)))
+    zero = ops.constant(0.0, x)
+    gap = ops.subtract(ops.where(alike, zero, x), ops.where(alike, zero, other))
+    return ops.multiply(g, ops.sigmoid(gap))
+
+
 def _cross_entropy(ops: Any, g: Any, targets: Any, log_probs_shape: Shape, axis: int) -> Any:
     rank = len(log_probs_shape)
     classes = ops.arange(0, log_probs_shape[axis], 1, dtypes.int64, g.device)
@@ -136,6 +145,11 @@ def _cross_entropy(ops: Any, g: Any, targets: Any, log_probs_shape: Shape, axis:
 rule("softmax", x=_softmax)
 rule("log_softmax", x=_log_softmax)
 rule("logsumexp", x=_logsumexp)
+rule(
+    "logaddexp",
+    x=lambda ops, g, x, y: _logaddexp(ops, g, x, y),
+    y=lambda ops, g, x, y: _logaddexp(ops, g, y, x),
+)
 rule("cross_entropy", log_probs=_cross_entropy)
 
 # ---- products and updates ------------------------------------------------------------------------

@@ -1,0 +1,234 @@
+"""Graphs of scores for ``search.search``: the tape as it is, and the tape adapted to the search.
+
+``Plain`` describes the methods of a graph. ``Fused`` records fewer nodes. ``Prune`` and
+``FrameLifetime`` are recorders around a search:
+
+    with FrameLifetime() as lifetime:
+        found = search(Fused(20.0, lifetime), trie, scores, beam=50, target=[3, 1])
+    found.loss.backward()
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import fl_tensor as ft
+from fl_autograd import extend
+
+Paths = Sequence[tuple[Any, Any]]
+
+
+# ---- operations with pre-fused gradients ---------------------------------------------------------
+
+
+def _log_add(ops: Any, x: Any, y: Any) -> Any:
+    high, low = ops.maximum(x, y), ops.minimum(x, y)
+    return ops.add(high, ops.log1p(ops.exp(ops.subtract(low, high))))
+
+
+#: log(exp(x) + exp(y)) of finite numbers: one node.
+log_add = extend.defop(
+    "log_add",
+    _log_add,
+    x=lambda ops, g, out, x: ops.multiply(g, ops.exp(ops.subtract(x, out))),
+    y=lambda ops, g, out, y: ops.multiply(g, ops.exp(ops.subtract(y, out))),
+)
+
+
+def _gradients(ops: Any, g: Any, shares: Sequence[float], emitted: bool) -> list[Any]:
+    found = [g] if emitted else []
+    for share in shares:
+        part = ops.multiply(g, ops.constant(share, g)) if share != 1.0 else g
+        found += (part, part)
+    return found
+
+
+#: emission + log(sum(exp(score + arc) for each path)): one node, for any number of paths. The
+#: operands are the emission, if any, and the score and the arc of each path.
+hypothesis = extend.defnode("hypothesis", _gradients)
+
+
+# ---- graphs --------------------------------------------------------------------------------------
+
+
+class Plain:
+    """A node for each addition and each log-addition."""
+
+    def cells(self, table: Any) -> Callable[[int, int], Any]:
+        """``cells(table)(i, j)`` is the score ``table[i, j]``, taken once."""
+        return cache(lambda i, j: table[i, j])
+
+    def arc(self, transition: Any, said: Any, word: int | None) -> Any:
+        """The score of an arc: a transition, that of a finished word, or both."""
+        if transition is None or said is None:
+            return said if transition is None else transition
+        return transition + said
+
+    def word(self, lm_weight: Any, score: Any, word_score: Any) -> Any:
+        """The score of a finished word."""
+        return lm_weight * score + word_score
+
+    def start(self, emission: Any) -> Any:
+        """The score of a path after its first frame."""
+        return emission
+
+    def merge(self, paths: Paths, emission: Any) -> Any:
+        """The log-sum of paths (score, arc) into one hypothesis, plus its emission if any."""
+        total = None
+        for score, arc in paths:
+            one = score + arc
+            total = one if total is None else log_add(total, one)
+        return total if emission is None else total + emission
+
+    def value(self, score: Any) -> float:
+        """The score as a number."""
+        return float(score.item())
+
+    def result(self, score: Any) -> Any:
+        """The score as a variable."""
+        return score
+
+    def end_of_frame(self, survivors: Sequence[Any]) -> None:
+        """Called after each frame with the scores that stay in the beam."""
+
+
+class Score(NamedTuple):
+    """A score of a ``Fused`` graph: its value as a number, and the variable that has its node."""
+
+    value: float
+    variable: Any
+
+
+class Fused:
+    """A node for each hypothesis. Python computes the values and the share of each path in the
+    gradient, so the tape has nothing to compute before the backward pass.
+
+    Paths with a share of less than ``exp(-below)`` are left out of the graph.
+    """
+
+    def __init__(self, below: float = math.inf, lifetime: FrameLifetime | None = None) -> None:
+        self.least = math.exp(-below)
+        self.lifetime = lifetime
+
+    def cells(self, table: Any) -> Callable[[int, int], Score]:
+        values = table.tolist()
+        return cache(lambda i, j: Score(values[i][j], table[i, j]))
+
+    def arc(self, transition: Score | None, said: Any, word: int | None) -> Score:
+        if transition is None or said is None:
+            return said if transition is None else transition
+        return Score(transition.value + said.value, transition.variable + said.variable)
+
+    def word(self, lm_weight: Any, score: Score, word_score: Any) -> Score:
+        made = lm_weight * score.variable + word_score
+        return Score(made.item(), made)
+
+    def start(self, emission: Score) -> Score:
+        return emission
+
+    def merge(self, paths: Paths, emission: Score | None) -> Score:
+        values = [score.value + arc.value for score, arc in paths]
+        most = max(values)
+        shares = [math.exp(value - most) for value in values]
+        total = sum(shares)
+        value = most + math.log(total)
+        operands = []
+        if emission is not None:
+            value += emission.value
+            operands.append(emission.variable)
+        kept = []
+        for (score, arc), share in zip(paths, shares):
+            if share >= total * self.least:
+                kept.append(share / total)
+                operands += (score.variable, arc.variable)
+        return Score(value, hypothesis(value, operands, kept, emission is not None))
+
+    def value(self, score: Score) -> float:
+        return score.value
+
+    def result(self, score: Score) -> Any:
+        return score.variable
+
+    def end_of_frame(self, survivors: Sequence[Score]) -> None:
+        if self.lifetime is not None:
+            self.lifetime.end_of_frame([score.variable for score in survivors])
+
+
+class Best(Plain):
+    """The best path and its words, without gradients: scores are pairs (number, words)."""
+
+    def cells(self, table: Any) -> Callable[[int, int], Any]:
+        rows = table.tolist()
+        return lambda i, j: rows[i][j]
+
+    def arc(self, transition: Any, said: Any, word: int | None) -> Any:
+        number = (0.0 if transition is None else transition) + (0.0 if said is None else said)
+        return number, () if word is None else (word,)
+
+    def word(self, lm_weight: Any, score: Any, word_score: Any) -> float:
+        return float(lm_weight.item() * score + word_score.item())
+
+    def start(self, emission: Any) -> Any:
+        return emission, ()
+
+    def merge(self, paths: Paths, emission: Any) -> Any:
+        number, words = max((s[0] + a[0], (*s[1], *a[1])) for s, a in paths)
+        return number + (0.0 if emission is None else emission), words
+
+    def value(self, score: Any) -> float:
+        return float(score[0])
+
+
+# ---- recorders -----------------------------------------------------------------------------------
+
+
+class Prune(extend.Recorder):
+    """Leaves out operands of a log-addition that are ``below`` under its result: their share of the
+    gradient is less than ``exp(-below)``. Nodes that lead to them alone are freed at once."""
+
+    def __init__(self, below: float) -> None:
+        self.below = below
+        self.pruned = 0
+
+    def recorded(self, node: Any, result: Any) -> Any:
+        if node.name != "log_add":
+            return node
+        low = result.item() - self.below
+        weak = [name for name in "xy" if _number(node, name, low) < low]
+        self.pruned += len(weak)
+        return extend.prune(node, *weak)
+
+
+def _number(node: Any, name: str, default: float) -> float:
+    saved = node.saved_value(name)
+    return default if saved is None else float(ft.Tensor(saved, node.base).item())
+
+
+class FrameLifetime(extend.Recorder):
+    """Nodes live as long as a hypothesis in the beam leads to them, whoever still holds scores.
+
+    At the end of a frame the nodes of hypotheses outside the beam are released: they let go of
+    their values and of the nodes behind them. Nodes of emissions and arcs, which all frames share,
+    are not its business. ``made`` and ``released`` count nodes.
+    """
+
+    def __init__(self) -> None:
+        self.made = self.released = 0
+        self._frame: set[Any] = set()
+
+    def recorded(self, node: Any, result: Any) -> Any:
+        if node.name == "hypothesis":
+            self.made += 1
+            self._frame.add(node)
+        return node
+
+    def end_of_frame(self, survivors: Sequence[Any]) -> None:
+        """Release the nodes of this frame that no survivor has."""
+        self._frame.difference_update([score.grad_fn for score in survivors])
+        for node in self._frame:
+            node.release()
+        self.released += len(self._frame)
+        self._frame.clear()
