@@ -65,7 +65,7 @@ def test_workers_count_the_same(page, tmp_path):
     other = tmp_path / "other.txt"
     other.write_bytes(b"\xef\xbb\xbfone two\nno line break")
     alone = text.TokenCounts.from_files([page, other], sentences=True)
-    several = text.TokenCounts.from_files([page, other], workers=3, sentences=True)
+    several = text.TokenCounts.from_files([page, other], workers=2, sentences=True)
     assert several.counts == alone.counts
     assert several.total_sentences == alone.total_sentences == 6
     assert [t.tolist() for t in several.sentences] == [t.tolist() for t in alone.sentences]
