@@ -51,6 +51,21 @@ def test_spellings_become_numbers_and_back(letters):
         letters.encode("q")
 
 
+def test_decoding_cuts_at_separators_and_looks_words_up(letters):
+    numbers = letters.tokens.map_entries_to_indices
+    letters.lexicon.add("hello", ["h"])
+    other = text.SpellingEncoder(letters.lexicon, letters.tokens)
+    assert other.decode(numbers("z|cat|h")) == "z cat hello"
+    assert other.decode(numbers("||cat")) == "cat"
+    pieces = text.Dictionary(["_he", "llo", "_cat", "s"])
+    lexicon = text.Lexicon({"hello": [["_he", "llo"]], "Cats": [["_cat", "s"]]})
+    encoder = text.SpellingEncoder(lexicon, pieces, separator="_")
+    assert encoder.encode("hello Cats") == [0, 1, 2, 3]
+    assert encoder.decode([0, 1, 2, 3, 2]) == "hello Cats cat"
+    whole = text.SpellingEncoder(text.Lexicon({"hello": [["llo"]]}), pieces, separator="")
+    assert whole.decode([0, 1]) == "_hello"
+
+
 def test_encoders_check_their_dictionary(words, letters):
     gap = text.Dictionary(["a"])
     gap.add_entry("b", 2)
@@ -64,6 +79,10 @@ def test_encoders_check_their_dictionary(words, letters):
         text.WordEncoder(words).encode("cat", bos=True)
     with pytest.raises(text.TextError, match=r"ids\[1\] is 6, the vocabulary has 0 \.\. 5"):
         text.WordEncoder(words).decode([0, 6])
+    with pytest.raises(text.TextError, match=r"ids\[0\] is -1, the vocabulary has"):
+        text.WordEncoder(words).decode([-1])
+    with pytest.raises(text.TextError, match=r"ids\[0\] is True: expected an integer"):
+        text.WordEncoder(words).decode([True])
 
 
 def test_datasets_take_any_encoder(words, letters, tokenizers):
