@@ -32,7 +32,7 @@ def words() -> Any:
 
 
 def filled(function: Any) -> Any:
-    return ft.kernel(function)(3)
+    return ft.kernel(function).interpret(3)
 
 
 def one(n: int) -> int:
@@ -118,7 +118,7 @@ TARGETS: list[Target] = [
         scale="number",
         keep="flag",
         out=WRITTEN,
-        call=fill,
+        call=fill.interpret,
     ),
     target("ft.kernels.empty", {"n": 3, "dtype": "int32"}, n="count", dtype="dtype"),
     target("ft.kernels.Kernel", {"0": Ready(one)}, _0="callable"),
