@@ -97,10 +97,7 @@ class Checker(Calls):
         """The statements of a block, rebuilt."""
         found: list[ast.stmt] = []
         for statement in body:
-            found += [
-                ast.fix_missing_locations(ast.copy_location(s, statement))
-                for s in self.statement(statement)
-            ]
+            found += [ast.copy_location(s, statement) for s in self.statement(statement)]
         return found
 
     def inner(self, body: Sequence[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
