@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
+from fl_jit.kernel_language.functions import new_function
 from fl_jit.kernels.codegen import libm
 from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.scalars import Scalars
@@ -150,8 +151,7 @@ def logarithmic(name: str, module: IR, machine: Target) -> IR:
     symbol = f"{module.name}.{name}"
     function = module.globals.get(symbol)
     if function is None:
-        function = ir.Function(module, ir.FunctionType(f64, [f64]), symbol)
-        function.linkage = "internal"
+        function = new_function(module, ir.FunctionType(f64, [f64]), symbol, machine, "internal")
         function.attributes.add("alwaysinline")
         b = Builder(function.append_basic_block())
         b.ret(_FUNCTIONS[name](Num(Scalars(b, machine), function.args[0])).value)

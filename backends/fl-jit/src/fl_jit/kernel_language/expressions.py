@@ -40,10 +40,10 @@ class Expressions(Frame):
         return _number(self.kind(node), node.value)
 
     def _name(self, node: ast.Name) -> IR:
-        found = self.variable(node.id, self.kind(node))
-        if found is None:
-            found = _number(self.kind(node), self.definition.constants[node.id])
-        return found
+        constants = self.definition.constants
+        if node.id in constants:
+            return _number(self.kind(node), constants[node.id])
+        return self.variable(node.id, self.kind(node))
 
     def _attribute(self, node: ast.Attribute) -> IR:
         assert isinstance(node.value, ast.Name)

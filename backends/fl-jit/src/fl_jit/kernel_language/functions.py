@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, f64, i1, i64, pointer
 from fl_tensor.kernels import ArrayType, Definition, RecordType, Scalar
 from fl_tensor.kernels.types import Type
 
-__all__ = ["Callee", "Frame", "body", "row_slots", "signature", "value_type"]
+__all__ = ["Callee", "Frame", "new_function", "row_slots", "signature", "value_type"]
 
 _SCALARS = {"int64": i64, "float64": f64, "bool": i1}
 
@@ -57,13 +58,15 @@ def signature(definition: Definition) -> IR:
     return ir.FunctionType(ir.VoidType() if result is None else value_type(result), kinds)
 
 
-def body(
-    definition: Definition, function: IR, callees: Mapping[str, Callee], machine: Target
-) -> None:
-    """Write the body of a kernel's function."""
-    from fl_jit.kernel_language.statements import Statements
-
-    Statements(definition, function, callees, machine).write()
+def new_function(module: IR, kind: IR, symbol: str, machine: Target, linkage: str) -> IR:
+    """A function of a module. LLVM vectorizes it to the width of ``machine``."""
+    function = ir.Function(module, kind, symbol)
+    function.linkage = linkage
+    function.attributes.add("nounwind")
+    if machine.vector_bits < target.processor().vector_bits:
+        # set.add: llvmlite has no attributes with values
+        set.add(function.attributes, f'"prefer-vector-width"="{machine.vector_bits}"')
+    return function
 
 
 class Frame:
@@ -80,7 +83,6 @@ class Frame:
         self.function = function
         self.callees = callees
         self.machine = machine
-        function.attributes.add("nounwind")
         #: Variables are stack slots, which LLVM promotes to registers.
         self._slots: dict[str, IR] = {}
         self._arrays: dict[str, tuple[IR, IR]] = {}
@@ -113,15 +115,17 @@ class Frame:
 
     def assign(self, name: str, kind: Scalar, value: IR) -> None:
         """``name = value``."""
+        self.b.store(value, self._slot(name, kind))
+
+    def variable(self, name: str, kind: Scalar) -> IR:
+        """The value of a variable."""
+        return self.b.load(self._slot(name, kind), value_type(kind))
+
+    def _slot(self, name: str, kind: Scalar) -> IR:
         slot = self._slots.get(name)
         if slot is None:
             slot = self._slots[name] = self._entry.alloca(value_type(kind))
-        self.b.store(value, slot)
-
-    def variable(self, name: str, kind: Scalar) -> IR | None:
-        """The value of a variable, None if there is none of this name."""
-        slot = self._slots.get(name)
-        return None if slot is None else self.b.load(slot, value_type(kind))
+        return slot
 
     # arrays and records
 

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from llvmlite import ir
 
-from fl_jit.kernel_language.functions import Callee, body, row_slots, signature, value_type
+from fl_jit.kernel_language.functions import (
+    Callee,
+    new_function,
+    row_slots,
+    signature,
+    value_type,
+)
+from fl_jit.kernel_language.statements import Statements
 from fl_jit.kernels.codegen import compile, target
 from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.target import Target
@@ -41,7 +48,7 @@ def assembly(definition: Definition, symbol: str, machine: Target) -> str:
     module.triple = target.triple()
     written: dict[str, Callee] = {}
     callee = _written(definition, module, symbol, machine, written)
-    _entry(callee, module, symbol)
+    _entry(callee, module, symbol, machine)
     return str(module)
 
 
@@ -56,20 +63,20 @@ def _written(
             for name, of in definition.callees.items()
         }
         # An engine has a name once: kernels with common callees have a copy of them each.
-        function = ir.Function(module, signature(definition), f"{symbol}.{len(written)}")
-        function.linkage = "internal"
+        name = f"{symbol}.{len(written)}"
+        function = new_function(module, signature(definition), name, machine, "internal")
         found = written[definition.digest] = Callee(definition, function)
-        body(definition, function, callees, machine)
+        Statements(definition, function, callees, machine).write()
     return found
 
 
-def _entry(callee: Callee, module: IR, symbol: str) -> None:
+def _entry(callee: Callee, module: IR, symbol: str, machine: Target) -> None:
     """The public function: it takes the arguments from the row, and calls the kernel."""
     definition = callee.definition
     result = callee.function.function_type.return_type
     is_bool = isinstance(result, ir.IntType) and result.width == 1
     kind = ir.FunctionType(i64 if is_bool else result, [pointer])
-    function = ir.Function(module, kind, symbol)
+    function = new_function(module, kind, symbol, machine, "external")
     b = Builder(function.append_basic_block())
     (row,) = function.args
     arguments: list[IR] = []
