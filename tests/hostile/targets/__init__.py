@@ -6,10 +6,22 @@ import inspect
 from types import ModuleType
 
 from cases import Target
-from targets import autograd, datasets, files, layers, numpy_names, processes, tensors, training
+from targets import (
+    autograd,
+    datasets,
+    files,
+    kernels,
+    layers,
+    numpy_names,
+    processes,
+    tensors,
+    training,
+)
 from targets.making import PACKAGES
 
-FAMILIES = (tensors, numpy_names, autograd, layers, training, datasets, files, processes)
+FAMILIES = (
+    tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes
+)  # fmt: skip
 
 
 def public_names(prefix: str, module: ModuleType) -> set[str]:
@@ -34,6 +46,7 @@ def public_names(prefix: str, module: ModuleType) -> set[str]:
 PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()))
 for _part in ("linalg", "random"):  # the same functions
     PUBLIC -= {f"ft.{_part}.{name}" for name in dir(PACKAGES["ft"]) if name != "norm"}
+PUBLIC.discard("ft.kernels.kernel")
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}
 for _family in FAMILIES:
