@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import operator
+import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -160,6 +162,16 @@ def test_the_name_is_known_before_anything_is_loaded(
     assert compilers.compiler_name() == "interpreter"
     fresh.setenv("FL_KERNEL_COMPILER", "acme")
     assert compilers.compiler_name() == "acme"
+
+
+def test_a_command_runs_the_suite() -> None:
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-m", "fl_tensor.testing.kernels", "kernel_evaluator:Evaluator"]
+    done = subprocess.run(
+        [*command, "-k", "test_truth"], capture_output=True, text=True, cwd=here, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("4 passed, 0 failed\n")
 
 
 # ---- what the suite finds ----------------------------------------------------------------------

@@ -18,6 +18,7 @@ from fl_tensor.cli import lines
 from fl_tensor.cli.survey import COUNTED, surveys
 from fl_tensor.dispatch import defaults
 from fl_tensor.dispatch.registry import REGISTRY, VARIABLE
+from fl_tensor.kernels.compilers import compiler_name
 
 #: Table 1 of the paper as remembered, not yet compared with its text: check before quoting it. Ours
 #: is counted when the command runs.
@@ -70,10 +71,12 @@ def collect() -> dict[str, Any]:
 
 def settings_in_use() -> dict[str, Any]:
     """The default backend and why it is that one (``default``), where files are kept (``cache``),
-    and the pools of threads whose libraries are loaded (``threads``)."""
+    the compiler of kernels (``kernel_compiler``), and the pools of threads whose libraries are
+    loaded (``threads``)."""
     return {
         "default": _default(),
         "cache": cache_files.state(),
+        "kernel_compiler": compiler_name(),
         "threads": {
             "per_operation": threads.get_num_threads(),
             "pools": {pool.name: pool.state() for pool in threads.pools()},
@@ -104,6 +107,7 @@ def _in_use(figures: dict[str, Any]) -> list[str]:
     page += [f"  {c['name']:<12} {c['number']:>3}  {c['origin']}" for c in default["candidates"]]
     page += [f"  ! {problem}" for problem in default["problems"]]
     page.append(f"Compiled code and tuning choices are kept in {figures['cache']}")
+    page.append(f"Compiler of kernels: {figures['kernel_compiler']}")
     page.append(f"Threads of an operation: {running['per_operation']}")
     return page + [f"  {name:<14} {state}" for name, state in running["pools"].items()]
 

@@ -31,6 +31,7 @@ PARTS = {
     "command line": "cli/ __main__.py _generate.py",
     "graph and wrappers": "graph/ wrappers/ dispatch/stack.py",
     "array API": "array_api/",
+    "kernels": "kernels/",
 }
 
 
