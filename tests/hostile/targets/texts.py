@@ -40,6 +40,13 @@ TARGETS: list[Target] = [
         for name in ("pack_replabels", "unpack_replabels")
     ),
     target("text.tkn2idx", {"0": ["a", "a"], "1": letters, "2": 1}, _0=[value(["x"]), value("x")]),
+    target("text.WordEncoder", {"0": letters}, _0=[value(None), value(["a"])]),
+    target(
+        "text.SpellingEncoder",
+        {"0": lambda: text.Lexicon({"a": [["a"]]}), "1": letters, "max_reps": 1},
+        _0=[value({"a": ["a"]}), Bad("no such token", lambda _: text.Lexicon({"b": [["b"]]}))],
+        max_reps=[value(2), value("1")],
+    ),
     target(
         "text.TokenCounts",
         {"0": WORDS},
@@ -55,4 +62,4 @@ TARGETS: list[Target] = [
         call=lambda *arguments: list(text.PartialFile(*arguments)),
     ),
 ]
-UNTRIED: dict[str, str] = {}
+UNTRIED: dict[str, str] = {"text.TextEncoder": "a protocol"}

@@ -4,6 +4,9 @@ from fl_text._version import __version__ as __version__
 from fl_text.corpus import TextFiles as TextFiles
 from fl_text.counting import TokenCounts as TokenCounts
 from fl_text.dictionary import Dictionary as Dictionary
+from fl_text.encoder import SpellingEncoder as SpellingEncoder
+from fl_text.encoder import TextEncoder as TextEncoder
+from fl_text.encoder import WordEncoder as WordEncoder
 from fl_text.errors import FlError as FlError
 from fl_text.errors import TextError as TextError
 from fl_text.errors import TextFileError as TextFileError
