@@ -213,7 +213,7 @@ def test_dtypes_that_arrays_cannot_have() -> None:
 def test_what_is_no_function() -> None:
     with pytest.raises(ft.DTypeError, match="it decorates a function"):
         ft.kernel(3)  # type: ignore[arg-type]
-    with pytest.raises(ft.KernelError, match="no function defined by `def`"):
+    with pytest.raises(ft.KernelError, match="a function defined by `def` cannot be read"):
         _ = ft.kernel(lambda n: n).definition
     scope: dict[str, Any] = {}
     exec("def f(n: int) -> int:\n    return n\n", scope)

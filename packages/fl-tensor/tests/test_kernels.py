@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ast
 import copy
 import inspect
 import math
@@ -270,6 +271,24 @@ def test_a_kernel_looks_like_its_function() -> None:
     assert log_add.__name__ == "log_add" and slot.__doc__.startswith("Where a key is")
     assert str(inspect.signature(slot)) == "(table: 'Table', key: 'int') -> 'int'"
     assert repr(slot).startswith("<kernel ") and repr(slot).endswith(".slot>")
+
+
+def test_all_of_a_tree_has_a_type_and_a_line() -> None:
+    import fl_tensor.testing.kernels.cases as cases
+
+    for kernel, _ in cases.CASES.values():
+        definition = kernel.definition
+        called = {id(n.func) for n in ast.walk(definition.tree) if isinstance(n, ast.Call)}
+        called |= {id(n.iter) for n in ast.walk(definition.tree) if isinstance(n, ast.For)}
+        for node in ast.walk(definition.tree):
+            if isinstance(node, (ast.expr, ast.stmt)):
+                assert node.lineno >= definition.line
+            if isinstance(node, ast.expr) and id(node) not in called and not is_math(node):
+                assert definition.type_of(node)
+
+
+def is_math(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "math"
 
 
 def test_digests_follow_what_determines_results() -> None:

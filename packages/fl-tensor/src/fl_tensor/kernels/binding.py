@@ -1,6 +1,6 @@
 """Arguments of a kernel as flat numbers: addresses and lengths of arrays, fields of records.
 
-Nothing is copied. What is lent is held until the kernel has returned.
+Nothing is copied. Buffers are held until the kernel has returned.
 """
 
 from __future__ import annotations
