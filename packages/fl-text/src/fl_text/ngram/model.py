@@ -14,7 +14,7 @@ from fl_text.corpus import as_texts
 from fl_text.errors import TextError
 from fl_text.ngram import kernels
 from fl_text.ngram.arpa import MAX_BYTES, read_arpa
-from fl_text.ngram.binary import load_tables, save_tables
+from fl_text.ngram.binary import is_binary, load_tables, save_tables
 from fl_text.ngram.linking import link
 from fl_text.ngram.ngrams import NGrams
 from fl_text.ngram.tables import FloatArray, IntArray, NGramTables, walk, walk_texts
@@ -77,6 +77,11 @@ class NGramModel(Checked):
         """The model of a file that `save` wrote, mapped into memory: pages are read when they are
         used, and processes share them. Raises TextFileError for a file that is not sound."""
         return cls(*load_tables(path))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """`load` for a file that begins as those of `save` do, else `from_arpa`."""
+        return cls.load(path) if is_binary(path) else cls.from_arpa(path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model for `load`; a file in its place is replaced by a whole one."""
