@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+from decoder_cases import write_arpa
 
 import fl_tensor as ft
 from fl_text.decoder import DecoderOptions, LexiconDecoder, LexiconFreeDecoder, Trie
 from fl_text.dictionary import Dictionary
 from fl_text.errors import TextError
+from fl_text.lexicon import Lexicon
+from fl_text.ngram import NGramModel
 
 # Without a compiler kernels run in the interpreter, which says so.
 pytestmark = pytest.mark.filterwarnings("ignore:kernels run in the interpreter")
@@ -26,7 +30,7 @@ def trie(**more: object) -> Trie:
 
 
 def lexicon_decoder(**more: object) -> LexiconDecoder:
-    return LexiconDecoder(trie(), LETTERS, WORDS, **more)
+    return LexiconDecoder(trie(), LETTERS, words=WORDS, **more)
 
 
 def said(*tokens: int) -> np.ndarray:
@@ -197,9 +201,11 @@ def test_settings_that_do_not_fit(more: dict[str, object], message: str) -> None
 
 def test_a_trie_of_other_dictionaries_is_refused() -> None:
     with pytest.raises(TextError, match="the trie has 4 tokens, the dictionary 3"):
-        LexiconDecoder(trie(), Dictionary(["|", "a", "#"]), WORDS)
+        LexiconDecoder(trie(), Dictionary(["|", "a", "#"]), words=WORDS)
     with pytest.raises(TextError, match="the trie has words 0 to 1, the dictionary 1 words"):
-        LexiconDecoder(trie(), LETTERS, Dictionary(["a"]))
+        LexiconDecoder(trie(), LETTERS, words=Dictionary(["a"]))
+    with pytest.raises(TextError, match="a Trie has numbers of words: give the dictionary"):
+        LexiconDecoder(trie(), LETTERS)
     with pytest.raises(TextError, match="a dictionary of 0 tokens"):
         LexiconFreeDecoder(Dictionary([]))
 
@@ -241,3 +247,31 @@ def test_scores_of_words_are_smeared_over_prefixes(smearing: str, wanted: list[f
     found = [made.tables.smear[made.find(prefix)] for prefix in ((1,), (1, 2))]
     assert found == pytest.approx(wanted)
     assert (len(made), made.find((2,)), made.find(())) == (4, -1, 0)
+
+
+def test_a_lexicon_is_enough() -> None:
+    lexicon = Lexicon({"a": [["a", "|"]], "ab": [["a", "b", "|"]]})
+    assert LexiconDecoder(lexicon, LETTERS).decode(said(0, 1, 3, 2, 2, 0))[0].text == "ab"
+    tokens = Dictionary(["|", "a", "<1>", "#"])
+    double = Lexicon({"aa": [["a", "a", "|"]]})
+    decoder = LexiconDecoder(double, tokens, max_reps=1, options=ASG)
+    assert decoder.decode(said(1, 1, 2, 0))[0].text == "aa"
+    with pytest.raises(TextError, match="the word 'aa', spelled a a"):
+        LexiconDecoder(double, LETTERS, max_reps=1)
+
+
+def test_a_trie_of_a_lexicon_has_the_scores_of_the_language_model(tmp_path: Path) -> None:
+    lexicon = Lexicon({"a": [["a", "|"]], "ab": [["a", "b", "|"], ["b", "|"]]})
+    write_arpa(tmp_path / "lm.arpa", ["a", "ab"], np.random.default_rng(0))
+    lm = NGramModel.from_arpa(tmp_path / "lm.arpa")
+    words = Dictionary(lexicon)
+    made = Trie.from_lexicon(lexicon, LETTERS, words, lm, smearing="max")
+    start = np.full(2, lm.start, np.int32)
+    wanted, _ = lm.score_words(start, lm.indices(["a", "ab"]))
+    found = [made.tables.smear[made.find(prefix)] for prefix in ((1, 0), (1, 2), (2,), (1,))]
+    assert found == pytest.approx([*wanted, wanted[1], max(wanted)], abs=1e-6)
+    decoder = LexiconDecoder(lexicon, LETTERS, lm, DecoderOptions(lm_weight=2.0))
+    best = decoder.decode(said(0, 1, 0))[0]
+    score = lm.score(best.text)
+    assert best.lm_score == pytest.approx(score, abs=1e-6)
+    assert best.score == pytest.approx(best.emitting_score + 2 * score, abs=1e-5)

@@ -3,6 +3,7 @@
 from fl_text.ngram.arpa import read_arpa as read_arpa
 from fl_text.ngram.estimation import estimate as estimate
 from fl_text.ngram.model import NGramModel as NGramModel
+from fl_text.ngram.model import Perplexity as Perplexity
 from fl_text.ngram.ngrams import NGrams as NGrams
 from fl_text.ngram.ngrams import Order as Order
 from fl_text.ngram.ngrams import write_arpa as write_arpa

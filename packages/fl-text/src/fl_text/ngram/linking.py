@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fl_text.errors import TextError
+from fl_text.ngram import kernels
 from fl_text.ngram.ngrams import NGrams, Order
+from fl_text.ngram.reading_kernels import link_order
 from fl_text.ngram.tables import EMPTY, IntArray, NGramTables, find, pair_keys, place, walk
 
 MOST = (1 << 31) - 2
@@ -45,6 +47,10 @@ def _built(ngrams: NGrams, where: str) -> _Builder:
         )
 
 
+#: Slots behind the buckets, for the keys of the last ones.
+_SPARE = 256
+
+
 class _Builder:
     # States: 0, then the unigrams, then the bigrams, ... up to the order below the highest.
 
@@ -78,11 +84,38 @@ class _Builder:
             next_1,
             1,
         )
+        if kernels.compiled() and self._run_kernels():
+            return None
         for n in range(2, len(self.orders) + 1):
             missing = self._add(n)
             if missing is not None:
                 return missing
         return None
+
+    def _run_kernels(self) -> bool:
+        """Links all orders if nothing is missing and nothing there twice."""
+        unigrams = self.linked
+        longer = int(self.first[-1] - self.first[1])
+        buckets = 2 * longer + 1
+        size = buckets + _SPARE
+        self.linked = unigrams._replace(
+            key=np.full(size, EMPTY, np.int64),
+            log_prob=np.zeros(size, np.float32),
+            next=np.zeros(size, np.int32),
+            buckets=buckets,
+        )
+        extended = self.extended.view(np.uint8)
+        for n, order in enumerate(self.orders[1:], 2):
+            values = (order.log_prob, order.backoff)
+            log_prob, backoff = (np.ascontiguousarray(x, np.float32) for x in values)
+            words, highest = np.ascontiguousarray(order.words).ravel(), n == len(self.orders)
+            state = int(self.first[n - 1])
+            if np.isnan(log_prob).any() or not link_order(
+                self.linked, words, log_prob, backoff, extended, n, state, highest
+            ):
+                self.linked = unigrams
+                return False
+        return True
 
     def _add(self, n: int) -> IntArray | None:
         """Adds the n-grams of order n to the tables."""
