@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 import fl_tensor as ft
+from fl_tensor.annotations import Checked
 from fl_tensor.kernels import Array
 from fl_text.dictionary import Dictionary
 from fl_text.errors import TextError
@@ -36,7 +37,7 @@ class TrieTables(NamedTuple):
     label: Array[ft.int32]
 
 
-class Trie:
+class Trie(Checked):
     """The spellings of words as a prefix tree, with a score for each prefix.
 
     Parameters
