@@ -14,6 +14,7 @@ from pathlib import Path
 from fl_dist.contract import PINNED as DIST
 from fl_memory.contract.memory import PINNED as MEMORY
 from fl_tensor.contract import PINNED as TENSOR
+from fl_tensor.kernels.contract import PINNED as KERNELS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "contracts"
 
@@ -24,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write what is out of date")
     given = parser.parse_args(argv)
     stale = 0
-    for contract in (MEMORY, TENSOR, DIST):
+    for contract in (MEMORY, TENSOR, KERNELS, DIST):
         path, text = FOLDER / f"{contract.path().stem}.md", contract.card()
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue

@@ -57,6 +57,7 @@ def contracts(session: nox.Session) -> None:
     options = session.posargs or ["--check"]
     for package in CONTRACTS:
         in_workshop(session, "python", "-m", package.replace("-", "_") + ".contract", *options)
+    in_workshop(session, "python", "-m", "fl_tensor.kernels.contract", *options)
     in_workshop(session, "python", "tools/contract_cards.py", *options)
     in_workshop(session, "python", "tools/foreign_names.py", *options)
 

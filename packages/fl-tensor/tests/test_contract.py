@@ -24,6 +24,7 @@ from fl_tensor.backends.numpy import NumpyBackend
 from fl_tensor.contract import OpSpec
 from fl_tensor.derived_ops import DerivedOps
 from fl_tensor.dispatch.registry import REGISTRY
+from fl_tensor.kernels import contract as kernels
 from fl_tensor.testing import CASES
 
 #: The digest of every frozen version, by file: ``python -m fl_tensor.contract --freeze`` prints it.
@@ -37,6 +38,13 @@ def test_frozen_versions_are_what_they_were() -> None:
     found = {f"tensor-{body['version']}.json": body for body in contract.PINNED.versions()}
     frozen = {name: body["digest"] for name, body in found.items() if body["status"] == "frozen"}
     assert frozen == FROZEN
+
+
+def test_the_contract_of_kernel_compilers_is_pinned() -> None:
+    kernels.PINNED.check()
+    body = kernels.PINNED.generated()
+    assert body["group"] == "fl.kernel_compilers.v1"
+    assert set(body["classes"]["KernelCompiler"]) == {"CONTRACT", "compile", "name"}
 
 
 def test_the_host_accepts_what_the_base_class_states() -> None:

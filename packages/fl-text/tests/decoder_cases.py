@@ -57,7 +57,9 @@ class Case:
             smearing=self.smearing,
         )
         words = Dictionary(self.words)
-        return LexiconDecoder(trie, tokens, words, lm, self.options, token_lm=self.token_lm, **own)
+        return LexiconDecoder(
+            trie, tokens, lm, self.options, words=words, token_lm=self.token_lm, **own
+        )
 
 
 def random_case(seed: int, folder: Path, *, small: bool) -> Case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -57,6 +58,60 @@ def test_dictionary_of_the_frequent_words(tmp_path, corpus_file, run):
     assert out.read_text("utf-8").split() == ["<unk>", "the", "cat"]
     run("dictionary", corpus_file, "-o", out, "--min-count", 3)
     assert out.read_text("utf-8").split() == ["the"]
+
+
+def test_tokenize_by_a_dictionary_and_back(tmp_path, corpus_file, run, refuse):
+    words = tmp_path / "words.txt"
+    run("dictionary", corpus_file, "-o", words, "--min-count", 2, "--first", "</s>", "<unk>")
+    numbers = run("tokenize", corpus_file, "--dictionary", words, "--eos")
+    assert numbers == ["2 3 1 0", "2 1 1 2 3 0", "1 1 0"]
+    out = tmp_path / "numbers.txt"
+    assert run("tokenize", corpus_file, corpus_file, "--dictionary", words, "-o", out) == []
+    assert out.read_text().splitlines() == ["2 3 1", "2 1 1 2 3", "1 1"] * 2
+    assert run("tokenize", out, "--decode", "--dictionary", words)[:3] == [
+        "the cat",
+        "the the cat",
+        "",
+    ]
+    out.write_text("2\n\n2 9\n")
+    refused = "numbers.txt: line 3: .decode. ids.1. is 9, the vocabulary has 0 .. 3"
+    again = tmp_path / "again.txt"
+    decode = ["tokenize", out, "--decode", "--dictionary", words, "-o", again]
+    assert re.search(refused, refuse(*decode))
+    out.write_text("2 x\n")
+    assert "numbers.txt: line 1: invalid literal" in refuse(*decode)
+    assert not again.exists()
+
+
+def test_tokenize_by_a_lexicon_and_back(tmp_path, run, refuse):
+    (tmp_path / "tokens.txt").write_text("|\n" + "\n".join("cehlot") + "\n<1>\n")
+    (tmp_path / "lexicon.txt").write_text("hello h e l l o |\n")
+    page, numbers = tmp_path / "page.txt", tmp_path / "numbers.txt"
+    page.write_text("hello hello\nhotel hello\n")
+    tokens, lexicon = (
+        ("--dictionary", tmp_path / "tokens.txt"),
+        ("--lexicon", tmp_path / "lexicon.txt"),
+    )
+    command = [*tokens, *lexicon, "--replabels", 1]
+    assert "'hotel' has no spelling" in refuse("tokenize", page, *command, "-o", numbers)
+    run("tokenize", page, *command, "--letters", "-o", numbers)
+    assert numbers.read_text().splitlines()[0] == "3 2 4 7 5 0 3 2 4 7 5 0"
+    assert run("tokenize", numbers, *command, "--decode") == page.read_text().splitlines()
+    with pytest.raises(SystemExit):
+        main(["tokenize", str(page), "--tokenizer", "t.json", *map(str, lexicon)])
+
+
+def test_tokenize_by_a_tokenizer_and_back(tmp_path, corpus_file, run, refuse, tokenizers):
+    tokenizers["bpe"].save(tmp_path / "tokenizer.json")
+    command = ["--tokenizer", tmp_path / "tokenizer.json"]
+    numbers = tmp_path / "numbers.txt"
+    run("tokenize", corpus_file, *command, "-o", numbers)
+    page = corpus_file.read_text("utf-8").splitlines()
+    assert numbers.read_text().splitlines()[0] == " ".join(
+        map(str, tokenizers["bpe"].encode(page[0]))
+    )
+    assert run("tokenize", numbers, *command, "--decode") == page
+    assert "words.json" in refuse("tokenize", numbers, "--tokenizer", tmp_path / "words.json")
 
 
 def test_errors_are_one_line(tmp_path, corpus_file, refuse):

@@ -199,9 +199,9 @@ def test_a_boost_is_added_wherever_the_word_is_completed() -> None:
     trie = Trie([(1, 0), (2, 0), (1, 2, 0)], [0, 1, 2], tokens=4)
     words = Dictionary(["a", "b", "ab"])
     options = DecoderOptions(beam_size=100_000, beam_threshold=1e9, word_score=0.3)
-    plain = LexiconDecoder(trie, LETTERS, words, None, options).decode(emissions)
+    plain = LexiconDecoder(trie, LETTERS, None, options, words=words).decode(emissions)
     boosted = LexiconDecoder(
-        trie, LETTERS, words, None, options, hot_words={"ab": 2.5, "b": -1.0}
+        trie, LETTERS, None, options, words=words, hot_words={"ab": 2.5, "b": -1.0}
     ).decode(emissions)
     assert len(plain) == len(boosted) > 20
     wanted = {h.words: h.score + 2.5 * h.words.count(2) - h.words.count(1) for h in plain}

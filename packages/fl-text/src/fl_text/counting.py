@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
-from typing import NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from fl_tensor.annotations import checked
 from fl_text.dictionary import Dictionary
 from fl_text.errors import TextError
 from fl_text.file_parts import PartialFile
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class TokenCounts:
@@ -74,6 +75,8 @@ class TokenCounts:
             total.update(part.counts)
         found = cls({token.decode(): n for token, n in total.items()}, sum(p.lines for p in parts))
         if sentences:
+            import numpy as np  # not with fl_text
+
             tables = [np.frombuffer(part.table, np.int64).reshape(-1, 2) for part in parts]
             found.sentences = [
                 np.concatenate(tables[first : first + workers])

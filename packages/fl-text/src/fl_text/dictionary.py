@@ -86,6 +86,11 @@ class Dictionary:
             )
         return number
 
+    @property
+    def default_index(self) -> int | None:
+        """The number of tokens that are not in the dictionary, or None."""
+        return self._default
+
     def set_default_index(self, index: SupportsIndex) -> None:
         """The number of tokens that are not in the dictionary; one that the dictionary has."""
         number = _number(index, "set_default_index")
@@ -108,9 +113,15 @@ class Dictionary:
         """Whether the numbers are 0 .. `index_size() - 1`, without gaps."""
         return max(self._entry_of, default=-1) + 1 == len(self._entry_of)
 
-    def map_entries_to_indices(self, entries: Iterable[str]) -> list[int]:
-        """`get_index` of each token."""
-        return [self.get_index(entry) for entry in entries]
+    def map_entries_to_indices(
+        self, entries: Iterable[str], default: int | None = None
+    ) -> list[int]:
+        """`get_index` of each token; `default` goes before the default of the dictionary."""
+        default = self._default if default is None else default
+        if default is None:
+            return [self.get_index(entry) for entry in entries]
+        find = self._index_of.get
+        return [find(entry, default) for entry in entries]
 
     def map_indices_to_entries(self, indices: Iterable[SupportsIndex]) -> list[str]:
         """`get_entry` of each number."""

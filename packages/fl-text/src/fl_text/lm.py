@@ -10,8 +10,8 @@ import fl_tensor as ft
 from fl_data import DataError, Dataset, Sample, check_index, check_indices
 from fl_tensor.annotations import explained
 from fl_text.corpus import as_texts
+from fl_text.encoder import TextEncoder
 from fl_text.errors import TextError
-from fl_text.tokenizer import Tokenizer
 
 
 class TokenStream(Dataset):
@@ -125,19 +125,25 @@ class TokenLines(Dataset):
 @explained
 def lm_dataset(
     texts: Iterable[str],
-    tokenizer: Tokenizer,
+    tokenizer: TextEncoder,
     context: int,
     mode: Literal["pack", "line"] = "pack",
     *,
     eos: bool = False,
     target_pad: int | None = None,
 ) -> TokenStream | TokenLines:
-    """A dataset of `(input, target)` out of `texts` (`TextFiles(path)` for files).
+    """A dataset of `(input, target)` out of `texts` (`TextFiles(path)` for files, `PartialFile` for
+    the part of a rank). `tokenizer` is a `Tokenizer` or another `TextEncoder`.
 
     "pack": all texts as one stream, with the end token after each if `eos`; no padding.
     "line": one sample for each text that is not blank, without its line break, from the beginning
     token (the end token where there is none) to the end token, padded to `context`.
     """
+    if not isinstance(tokenizer, TextEncoder):
+        raise TextError(
+            f"[lm_dataset] tokenizer {tokenizer!r:.50} is no TextEncoder: give a Tokenizer, or the "
+            "WordEncoder of a Dictionary"
+        )
     if mode == "pack":
         _check_context(context)
         stream = array("q")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fl_tensor as ft
 from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular, replacing
 from fl_text import training
 from fl_text.corpus import as_texts
+from fl_text.encoder import as_numbers
 from fl_text.errors import TextError, TextFileError
 from fl_text.parallel import many_threads, settle
 from fl_text.special import FOREIGN, SpecialTokens
@@ -118,7 +119,7 @@ class Tokenizer:
 
     def token(self, number: int) -> str:
         """The token of a number, as the vocabulary spells it."""
-        return self._inner.id_to_token(self._checked([number])[0]) or ""
+        return self._inner.id_to_token(as_numbers([number], self._size)[0]) or ""
 
     def encode(self, text: str, *, bos: bool = False, eos: bool = False) -> list[int]:
         """The token numbers of `text`; with `bos` / `eos` between those."""
@@ -188,16 +189,9 @@ class Tokenizer:
 
         Raises `TextError` for a number outside the vocabulary.
         """
-        values: Any = ids
-        if isinstance(ids, ft.Array):
-            if ids.ndim != 1 or not ids.dtype.is_integer:
-                raise TextError(
-                    f"[decode] ids {ids.shape} of {ids.dtype}: expected one axis of integers; "
-                    "decode a batch row by row"
-                )
-            values = ids.tolist()
+        numbers = as_numbers(ids, self._size)
         with _library_errors():
-            return self._inner.decode(self._checked(values), skip_special_tokens=skip_special)
+            return self._inner.decode(numbers, skip_special_tokens=skip_special)
 
     def need(self, role: str) -> int:
         """The number of the special token "pad", "unk", "bos", "eos" or "mask"; raises `TextError`
@@ -209,16 +203,6 @@ class Tokenizer:
                 f"name the token with SpecialTokens({role}=...)"
             )
         return number
-
-    def _checked(self, ids: Sequence[int]) -> list[int]:
-        for place, number in enumerate(ids):
-            if isinstance(number, bool) or not isinstance(number, int):
-                raise TextError(f"[decode] ids[{place}] is {number!r}: expected an integer")
-            if not 0 <= number < self._size:
-                raise TextError(
-                    f"[decode] ids[{place}] is {number}, the vocabulary has 0 .. {self._size - 1}"
-                )
-        return list(ids)
 
     def __repr__(self) -> str:
         return f"Tokenizer({type(self._inner.model).__name__}, {self._size} tokens)"

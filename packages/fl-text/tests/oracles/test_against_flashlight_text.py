@@ -61,3 +61,38 @@ def test_dictionaries_read_from_files(seed, tmp_path):
     assert (ours == "error") == (theirs == "error")
     if ours != "error":
         same(ours, theirs, draw)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_lexicons(seed, tmp_path):
+    draw = random.Random(seed)
+    lines = [draw.choices(TOKENS, k=draw.randrange(2, 5)) for _ in range(10)]
+    if seed % 5 == 0:
+        lines[draw.randrange(10)] = draw.choices(TOKENS, k=draw.randrange(2))
+    path = tmp_path / "lexicon.txt"
+    path.write_text("".join(draw.choice([" ", "\t", "  "]).join(x) + "\n" for x in lines), "utf-8")
+    if len(set(map(tuple, lines))) < len(lines):
+        assert outcome(text.load_words, path) == "error"  # there a spelling may stand twice
+        return
+    for most in (-1, 0, 1, 3, 100):
+        ours = outcome(text.load_words, str(path), most)
+        theirs = outcome(peer.load_words, str(path), most)
+        assert ours == theirs
+        if ours == "error":
+            continue
+        words = text.create_word_dict(ours), peer.create_word_dict(theirs)
+        assert {words[0].index_size(), words[1].index_size()} == {len(ours)}
+        for some in words:
+            assert some.get_entry(some.get_index("in no lexicon")) == "<unk>"
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_replabels(seed):
+    draw = random.Random(seed)
+    entries = draw.sample(["a", "b", "<1>", "<2>", "<3>"], 5)
+    ours, theirs = text.Dictionary(entries), peer.Dictionary(entries)
+    for most in (-1, 0, 1, 2, 3, 4):
+        some = [draw.randrange(draw.randrange(1, 6)) for _ in range(draw.randrange(20))]
+        for name in ("pack_replabels", "unpack_replabels"):
+            made = outcome(getattr(text, name), some, ours, most)
+            assert made == outcome(getattr(peer, name), some, theirs, most)

@@ -51,9 +51,7 @@ def theirs(case: Case) -> Any:
         trie.insert(spelling, word, score)
     trie.smear(getattr(decoder.SmearingMode, case.smearing.upper()))
     unknown = len(case.words) - 1
-    return decoder.LexiconDecoder(
-        options, trie, lm, 0, blank, unknown, transitions, case.token_lm
-    )
+    return decoder.LexiconDecoder(options, trie, lm, 0, blank, unknown, transitions, case.token_lm)
 
 
 def test_n_best_lists_agree(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def _of_array(where: str, kind: ArrayType, is_written: bool) -> Binder:
                 raise _other_dtype(where, kind, value)
             address = _address(lent)
             held.append(lent)
-        if address & unaligned:
+        if address & unaligned and view.nbytes:
             raise ArgumentError(
                 f"{where} begins at an address that is no multiple of {itemsize} bytes; copy it"
             )

@@ -1,8 +1,8 @@
 """The type checker: from a function's source to a ``Definition``, or a KernelError.
 
-It checks statements here and expressions in ``expressions``, and rebuilds the tree with all
-conversions written out (see ``Definition``). A variable has one type, that of its first value, and
-must have a value on every way to where it is read.
+It checks statements here, expressions in ``expressions`` and calls in ``calls``, and rebuilds the
+tree with all conversions written out (see ``Definition``). A variable has one type, that of its
+first value, and must have a value on every way to where it is read.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from fl_tensor.kernels.calls import Calls
 from fl_tensor.kernels.definition import Definition
-from fl_tensor.kernels.expressions import Expressions
 from fl_tensor.kernels.source import Source
 from fl_tensor.kernels.types import INT, ArrayType, RecordType, Scalar
 
@@ -43,7 +43,7 @@ def check(function: Callable[..., Any], names: dict[str, Any]) -> Definition:
     return Checker(Source(function, names)).definition()
 
 
-class Checker(Expressions):
+class Checker(Calls):
     """Checks the statements of one function."""
 
     def __init__(self, source: Source) -> None:

@@ -15,9 +15,11 @@ __all__ = ["Definition", "Parameter"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel: its name and its type."""
+    """A parameter of a kernel."""
 
+    #: Its name.
     name: str
+    #: Its type.
     type: Type
 
 

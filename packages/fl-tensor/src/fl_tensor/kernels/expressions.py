@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
-from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from fl_tensor.kernels.source import MISSING, Source
@@ -14,15 +13,12 @@ from fl_tensor.kernels.types import BOOL, FLOAT, INT, ArrayType, RecordType, Sca
 if TYPE_CHECKING:
     from fl_tensor.kernels.definition import Definition
 
-__all__ = ["FUNCTIONS", "Expressions", "wrapped"]
+__all__ = ["COMPARISONS", "MATH", "OPERATORS", "Expressions", "wrapped"]
 
-#: The functions of ``math`` that kernels may call.
-FUNCTIONS = (math.exp, math.log, math.log1p, math.sqrt)
-_BUILTINS = (len, min, max, abs, int, float, bool)
 _INTEGERS = (ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.BitXor)
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
-_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, *_INTEGERS)
-_COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, *_INTEGERS)
+COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 _HALF, _ALL = 1 << 63, (1 << 64) - 1
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.List: ("a list", "pass an array, made by fl_tensor.kernels.empty"),
@@ -196,7 +192,7 @@ class Expressions:
         if self.meaning(node.value) is math:
             value = getattr(math, node.attr, None)
             if not isinstance(value, float):
-                self.source.refuse(node, f"math.{node.attr} as a number", _MATH)
+                self.source.refuse(node, f"math.{node.attr} as a number", MATH)
             return self.typed(ast.Constant(value), FLOAT, node)
         if isinstance(node.value, ast.Name) and not self._is_local(node.value.id):
             self.source.refuse(
@@ -236,6 +232,17 @@ class Expressions:
         found = self.expression(array, arrays=True)
         self.written.add(ast.unparse(found))
 
+    def _is_local(self, name: str) -> bool:
+        return name in self.arguments or name in self.stored
+
+    def meaning(self, node: ast.expr) -> Any:
+        """The object that a name outside the function, or an attribute of ``math``, stands for."""
+        if isinstance(node, ast.Name) and not self._is_local(node.id):
+            return self.source.find(node.id)
+        if isinstance(node, ast.Attribute) and self.meaning(node.value) is math:
+            return getattr(math, node.attr, MISSING)
+        return MISSING
+
     def _unaryop(self, node: ast.UnaryOp) -> ast.expr:
         if isinstance(node.op, ast.Not):
             return self.typed(ast.UnaryOp(node.op, self.test(node.operand)), BOOL, node)
@@ -251,7 +258,7 @@ class Expressions:
         return self.typed(ast.UnaryOp(node.op, value), kind, node)
 
     def _binop(self, node: ast.BinOp) -> ast.expr:
-        if not isinstance(node.op, _OPERATORS):
+        if not isinstance(node.op, OPERATORS):
             instead = "multiply, or call math.exp and math.log"
             if isinstance(node.op, ast.MatMult):
                 instead = "write a loop"
@@ -273,7 +280,7 @@ class Expressions:
 
     def _compare(self, node: ast.Compare) -> ast.expr:
         for op in node.ops:
-            if not isinstance(op, _COMPARISONS):
+            if not isinstance(op, COMPARISONS):
                 self.source.refuse(
                     node, f"the comparison {ast.unparse(node)}", "there are < <= > >= == !="
                 )
@@ -288,92 +295,6 @@ class Expressions:
             ways, kind = self.common(ways)
         return self.typed(ast.IfExp(test, ways[0], ways[1]), kind, node)
 
-    # ---- calls -------------------------------------------------------------------------------
-
-    def _is_local(self, name: str) -> bool:
-        return name in self.arguments or name in self.stored
-
-    def meaning(self, node: ast.expr) -> Any:
-        """The object that a name outside the function, or an attribute of ``math``, stands for."""
-        if isinstance(node, ast.Name) and not self._is_local(node.id):
-            return self.source.find(node.id)
-        if isinstance(node, ast.Attribute) and self.meaning(node.value) is math:
-            return getattr(math, node.attr, MISSING)
-        return MISSING
-
-    def _call(self, node: ast.Call) -> ast.expr:
-        return self.call(node)
-
-    def call(self, node: ast.Call, statement: bool = False) -> ast.expr:
-        """A call; of a kernel without a result only as a ``statement``."""
-        from fl_tensor.kernels.kernel import Kernel
-
-        called = self.meaning(node.func)
-        if node.keywords:
-            self.source.refuse(node, "an argument by keyword", "give the arguments in their order")
-        if isinstance(called, Kernel):
-            return self._kernel(node, called.definition, statement)
-        if called in FUNCTIONS if isinstance(called, BuiltinFunctionType) else False:
-            if len(node.args) != 1:
-                self.source.error(node, f"math.{called.__name__} takes one number")
-            value = self.conversion(self.expression(node.args[0]), FLOAT)
-            module = ast.copy_location(ast.Name("math", ast.Load()), node)
-            function = ast.Attribute(module, called.__name__, ast.Load())
-            return self.typed(ast.Call(ast.copy_location(function, node), [value], []), FLOAT, node)
-        for builtin in _BUILTINS:
-            if called is builtin:
-                return self._builtin(node, builtin.__name__)
-        name = ast.unparse(node.func)
-        if getattr(called, "__module__", None) == "math":
-            self.source.refuse(node, name, _MATH)
-        if callable(called) and hasattr(called, "__code__"):
-            self.source.refuse(node, f"{name}, which is no kernel,", "decorate it by @ft.kernel")
-        self.source.refuse(node, f"a call of {name}", _CALLS)
-
-    def _builtin(self, node: ast.Call, name: str) -> ast.expr:
-        count = len(node.args)
-        if count < 2 if name in ("min", "max") else count != 1:
-            wanted = "two or more numbers" if name in ("min", "max") else "one argument"
-            self.source.error(node, f"{name} takes {wanted}")
-        args = [self.expression(a, arrays=name == "len") for a in node.args]
-        kind: Scalar = INT
-        if name == "len":
-            if not isinstance(self.type(args[0]), ArrayType):
-                self.source.error(node, f"len of {self.type(args[0])}: only arrays have a length")
-        elif name == "bool":
-            return self.conversion(args[0], BOOL)
-        elif name in ("int", "float"):
-            return self.conversion(args[0], INT if name == "int" else FLOAT)
-        else:
-            args, kind = self.common(args)
-        function = ast.copy_location(ast.Name(name, ast.Load()), node)
-        return self.typed(ast.Call(function, args, []), kind, node)
-
-    def _kernel(self, node: ast.Call, callee: Definition, statement: bool) -> ast.expr:
-        name = ast.unparse(node.func)
-        if len(node.args) != len(callee.parameters):
-            wanted = ", ".join(f"{p.name}: {p.type}" for p in callee.parameters)
-            self.source.error(node, f"{name}({wanted}) gets {len(node.args)} arguments")
-        if callee.result is None and not statement:
-            self.source.error(node, f"{name} has no result")
-        args = []
-        for given, parameter in zip(node.args, callee.parameters):
-            found = self.expression(given, arrays=True)
-            what = f"parameter {parameter.name!r} of {name}"
-            if isinstance(parameter.type, Scalar) and isinstance(self.type(found), Scalar):
-                found = self.converted(found, parameter.type, node, what)
-            elif self.type(found) != parameter.type:
-                self.source.error(node, f"{what} is {parameter.type} and gets {self.type(found)}")
-            args.append(found)
-            for place in callee.written:
-                head, dot, field = place.partition(".")
-                if head == parameter.name:
-                    self.written.add(ast.unparse(found) + dot + field)
-        self.callees[name] = callee
-        function = ast.copy_location(ast.Name(name, ast.Load()), node)
-        return self.typed(ast.Call(function, args, []), callee.result or INT, node)
-
 
 _EXPRESSIONS = "there are numbers, variables, x[i], fields, operators, a if t else b, and calls"
-_CALLS = "kernels call kernels, len, min, max, abs, int, float, bool, and functions of math"
-_MATH = "of math there are exp, log, log1p, sqrt and the constants"
+MATH = "of math there are exp, log, log1p, sqrt and the constants"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
@@ -15,6 +15,7 @@ __all__ = [
     "annotated",
 ]  # fmt: skip
 
+D = TypeVar("D")
 #: The dtypes that arrays of kernels may have.
 DTYPES = tuple(
     dtypes.ALL[name]
@@ -24,8 +25,9 @@ DTYPES = tuple(
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number: ``name`` is "int64", "float64" or "bool"."""
+    """A number."""
 
+    #: "int64", "float64" or "bool".
     name: str
 
     def __str__(self) -> str:
@@ -41,6 +43,7 @@ _SCALARS: dict[type, Scalar] = {int: INT, float: FLOAT, builtins.bool: BOOL}
 class ArrayType:
     """A contiguous array of numbers, with one index."""
 
+    #: The dtype of its elements in memory.
     dtype: DType
 
     @property
@@ -54,9 +57,11 @@ class ArrayType:
 
 @dataclass(frozen=True)
 class RecordType:
-    """A NamedTuple of numbers and arrays: its name, and its fields in order."""
+    """A NamedTuple of numbers and arrays."""
 
+    #: The name of its class.
     name: str
+    #: Its fields in order, each with its type.
     fields: tuple[tuple[str, Scalar | ArrayType], ...]
 
     def field(self, name: str) -> Scalar | ArrayType | None:
@@ -70,7 +75,7 @@ class RecordType:
 Type = Scalar | ArrayType | RecordType
 
 
-class Array:
+class _Array:
     """The annotation of an array: ``Array[ft.float32]``. The argument may be anything with a
     contiguous buffer of this dtype, or a Tensor on the host if the kernel does not write to it."""
 
@@ -88,13 +93,18 @@ class Array:
 
 
 _CLASSES = {
-    dtype: type(f"Array[{dtype}]", (Array,), {"__module__": __name__, "type": ArrayType(dtype)})
+    dtype: type(f"Array[{dtype}]", (_Array,), {"__module__": __name__, "type": ArrayType(dtype)})
     for dtype in DTYPES
 }
+if TYPE_CHECKING:
+    #: To type checkers it is anything that has an index.
+    Array = Any | list[D]
+else:
+    Array = _Array
 
 
 def annotated(annotation: Any) -> Scalar | ArrayType | None:
     """The type of a number or an array that an annotation stands for, None if for neither."""
-    if isinstance(annotation, type) and issubclass(annotation, Array):
+    if isinstance(annotation, type) and issubclass(annotation, _Array):
         return getattr(annotation, "type", None)
     return _SCALARS.get(annotation) if isinstance(annotation, type) else None

@@ -11,6 +11,7 @@ from fl_text._version import __version__
 
 COMMANDS = {
     "dictionary": "count the words of files, and write a dictionary of the most frequent",
+    "tokenize": "text to token numbers, and back",
 }
 
 

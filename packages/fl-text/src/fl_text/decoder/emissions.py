@@ -21,7 +21,8 @@ def frames_of(emissions: object, tokens: int) -> np.ndarray:
             f"[text] emissions have shape {found.shape}: give (frames, {tokens}), a score for each"
             " frame and each token of the dictionary"
         )
-    scores = np.ascontiguousarray(found, np.float32)
+    with np.errstate(over="ignore"):  # what is too large for float32 is refused as infinite
+        scores = np.ascontiguousarray(found, np.float32)
     bad = np.isnan(scores) | (scores == np.inf)
     if bad.any():
         frame, token = np.argwhere(bad)[0]

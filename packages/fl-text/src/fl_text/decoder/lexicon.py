@@ -15,6 +15,7 @@ from fl_text.decoder.tables import Tables
 from fl_text.decoder.trie import Trie
 from fl_text.dictionary import Dictionary
 from fl_text.errors import TextError
+from fl_text.lexicon import Lexicon
 
 
 class LexiconDecoder(BeamSearch):
@@ -22,12 +23,10 @@ class LexiconDecoder(BeamSearch):
 
     Parameters
     ----------
-    trie
-        The spellings of the words.
+    lexicon
+        The spellings of the words; or a `Trie` that was made of them, with ``words``.
     tokens
         The tokens of the acoustic model, in the order of its outputs.
-    words
-        The words by their numbers, which are the labels of the trie.
     lm
         An `NGramModel`, another `LanguageModel` with the numbers of the words, or None.
     options
@@ -43,6 +42,11 @@ class LexiconDecoder(BeamSearch):
         changes nothing else. A negative one makes a word rarer.
     token_lm
         Whether the language model scores tokens, not words.
+    words
+        The words by their numbers, which are the labels of a `Trie`. By default those of the
+        lexicon, in order.
+    max_reps, smearing
+        How a `Trie` is made of the lexicon: see `Trie.from_lexicon`.
 
     Raises
     ------
@@ -52,9 +56,8 @@ class LexiconDecoder(BeamSearch):
 
     def __init__(
         self,
-        trie: Trie,
+        lexicon: Lexicon | Trie,
         tokens: Dictionary,
-        words: Dictionary,
         lm: AnyModel | None = None,
         options: DecoderOptions | None = None,
         *,
@@ -64,8 +67,21 @@ class LexiconDecoder(BeamSearch):
         transitions: object = None,
         hot_words: Mapping[str, float] | None = None,
         token_lm: bool = False,
+        words: Dictionary | None = None,
+        max_reps: int = 0,
+        smearing: str = "max",
     ) -> None:
         super().__init__(tokens, options, silence, blank, transitions)
+        if words is None:
+            if isinstance(lexicon, Trie):
+                raise TextError("[text] a Trie has numbers of words: give the dictionary as words=")
+            words = Dictionary(lexicon)
+        trie = lexicon
+        if not isinstance(trie, Trie):
+            scored = None if token_lm else lm
+            trie = Trie.from_lexicon(
+                trie, tokens, words, scored, max_reps=max_reps, smearing=smearing
+            )
         if trie.tokens != self.tokens:
             raise TextError(
                 f"[text] the trie has {trie.tokens} tokens, the dictionary {self.tokens}: make both"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import fl_tensor as ft
-from fl_text.decoder.language import lm_next
+from fl_text.decoder.numbering import history_of
 from fl_text.decoder.records import (
-    EPOCH,
     FRAMES,
-    HASH,
     SIZE,
     TOP,
     Beam,
@@ -28,7 +26,7 @@ def survivors_fit(o: Settings, c: Candidates, h: History, trace: Trace) -> bool:
     row = trace.counts[0] + 1
     if row + 1 >= len(trace.first):
         return False
-    return trace.first[row] + most <= len(trace.parent) and h.counts[0] + most <= len(h.state)
+    return trace.first[row] + most <= len(trace.parent) and h.counts[SIZE] + most <= len(h.state)
 
 
 @ft.kernel
@@ -92,41 +90,6 @@ def keep_best(
     beam.counts[FRAMES] += 1
     trace.first[row + 1] = at + kept
     trace.counts[0] = row
-    number_histories(s, g, h, beam)
-
-
-@ft.kernel
-def number_histories(s: Scores, g: NGram, h: History, beam: Beam) -> None:
-    """Equal pairs are one history: new ones get the next numbers.
-
-    Those that have a number go first, so that a pair which one hypothesis enters and in which
-    another one stays gets the old number.
-    """
-    epoch = beam.counts[EPOCH] + 1
-    beam.counts[EPOCH] = epoch
-    mask = len(beam.slot) - 1
-    n = beam.counts[SIZE]
-    for new in range(2):
-        for k in range(n):
-            number = beam.history[k]
-            if (number < 0) == (new == 1):
-                pair = beam.pair[k]
-                i = ((pair * HASH) >> 33) & mask
-                while (beam.slot[i] >> 32) == epoch and beam.pair[
-                    beam.slot[i] & 0xFFFFFFFF
-                ] != pair:
-                    i = (i + 1) & mask
-                if (beam.slot[i] >> 32) == epoch:
-                    if new == 1:
-                        beam.history[k] = beam.history[beam.slot[i] & 0xFFFFFFFF]
-                else:
-                    beam.slot[i] = (epoch << 32) | k
-                    if new == 1:
-                        number = h.counts[0]
-                        h.counts[0] = number + 1
-                        parent = pair >> 32
-                        word = pair & 0xFFFFFFFF
-                        h.parent[number] = parent
-                        h.word[number] = word
-                        h.state[number] = lm_next(s, g, h.state[parent], word)
-                        beam.history[k] = number
+    for k in range(kept):
+        if beam.history[k] < 0:
+            beam.history[k] = history_of(s, g, h, beam.pair[k])

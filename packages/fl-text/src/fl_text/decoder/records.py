@@ -17,7 +17,7 @@ HASH = 0x9E3779B97F4A7C15 - (1 << 64)
 #: Below every score: what is impossible (``-inf``) never gets into the beam.
 LOWEST = -1.7976931348623157e308
 
-# Entries of Candidates.counts and Beam.counts.
+# Entries of History.counts, Candidates.counts and Beam.counts.
 SIZE = 0  # how many there are
 EPOCH = 1  # slots of another epoch are empty
 WATCH = 2  # candidates: raise the limit when there are so many
@@ -77,11 +77,15 @@ class Scores(NamedTuple):
 
 
 class History(NamedTuple):
-    """Histories of words (or tokens): a tree, whose node 0 is the empty history."""
+    """Histories of words (or tokens): a tree, whose node 0 is the empty history.
+
+    Two of them never have the same parent and word: hypotheses merge only if they have one history.
+    """
 
     parent: Array[ft.int32]
     word: Array[ft.int32]
     state: Array[ft.int32]  # of the language model
+    slot: Array[ft.int64]  # hash table of (parent, word): epoch << 32 | history
     counts: Array[ft.int64]
 
 
@@ -111,7 +115,6 @@ class Beam(NamedTuple):
     pair: Array[ft.int64]
     place: Array[ft.int64]
     history: Array[ft.int32]
-    slot: Array[ft.int64]  # hash table of pair
     counts: Array[ft.int64]
 
 

@@ -11,6 +11,7 @@ import fl_tensor as ft
 from fl_tensor.kernels import Array
 from fl_text.decoder.emissions import frames_of
 from fl_text.decoder.hypothesis import Hypothesis, Paths
+from fl_text.decoder.numbering import index_histories
 from fl_text.decoder.records import LOWEST, SIZE, TOP, Trace
 from fl_text.errors import TextError
 
@@ -240,17 +241,33 @@ class Stream:
         trace.first[count + 1] = one + len(kept)
 
     def _renumber(self) -> np.ndarray:
-        """Gives the histories that matter numbers from 0: those of the beam, and their parents."""
+        """Gives the histories that matter numbers from 0: of the beam, and what leads to them from
+        the last one that they share."""
         beam, history = self._tables.beam, self._tables.history
         live = int(beam.counts[SIZE])
-        parents = beam.pair[:live] >> 32
-        kept = np.unique(np.append(beam.history[:live], parents[parents >= 0]))
-        words = beam.pair[:live] & 0xFFFFFFFF
-        renamed = np.searchsorted(kept, parents)
-        beam.pair[:live] = np.where(parents >= 0, (renamed << 32) | words, beam.pair[:live])
-        beam.history[:live] = np.searchsorted(kept, beam.history[:live])
-        history.state[: len(kept)] = history.state[kept]
-        history.counts[0] = len(kept)
+        own = front = kept = np.unique(beam.history[:live])
+        while len(front):
+            parents = history.parent[front]
+            front = np.setdiff1d(parents[parents >= 0], kept)
+            kept = np.union1d(kept, front)
+        # Numbers fall towards the root. Above the last shared history each has one child.
+        children = np.bincount(np.searchsorted(kept, history.parent[kept[1:]]), minlength=len(kept))
+        shared = 0
+        while children[shared] == 1 and kept[shared] not in own:
+            shared += 1
+        kept = kept[shared:]
+        parents = history.parent[kept]
+        parents[0] = -1
+        parents[1:] = np.searchsorted(kept, parents[1:])
+        count = len(kept)
+        history.parent[:count], history.word[:count] = parents, history.word[kept]
+        history.state[:count] = history.state[kept]
+        history.counts[SIZE] = count
+        index_histories(history)
+        numbers = np.searchsorted(kept, beam.history[:live])
+        beam.history[:live] = numbers
+        words = history.word[numbers].astype(np.int64) & 0xFFFFFFFF
+        beam.pair[:live] = (parents[numbers].astype(np.int64) << 32) | words
         return kept
 
     def _settle(self, frames: int) -> Hypothesis:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl_text.decoder.models import Source
+from fl_text.decoder.numbering import index_histories
 from fl_text.decoder.records import SIZE, Beam, Candidates, History, Settings, Trace
 
 _FIRST_SIZE = 1 << 10
@@ -23,7 +24,7 @@ class Tables:
         self.allowed = np.empty(tokens, np.int32)
         self.candidates = _candidates(_FIRST_SIZE, tokens)
         self.beam = _beam(_FIRST_SIZE)
-        self.history = History._make([*_numbers(3), _counts(1)])
+        self.history = History._make([*_numbers(3), _slots(_FIRST_SIZE), _counts(2)])
         self.trace = Trace._make([np.zeros(_FIRST_SIZE, np.int64), _counts(1), *_numbers(3)])
 
     def begin(self, settings: Settings) -> None:
@@ -32,10 +33,11 @@ class Tables:
         beam.score[0] = beam.emitting[0] = beam.lm[0] = 0
         beam.pair[0], beam.place[0], beam.history[0] = -1, 2 * settings.silence, 0
         beam.counts[:] = (1, 0, 0, 0)
-        beam.slot[:] = 0
         self.candidates.counts[:] = 0
         self.candidates.slot[:] = 0
-        self.history.counts[0] = 1
+        self.history.counts[SIZE] = 1
+        self.history.parent[0] = self.history.word[0] = -1
+        index_histories(self.history)
         trace.counts[0] = 0
         trace.first[:2] = (0, 1)
         trace.parent[0], trace.token[0], trace.word[0] = -1, settings.silence, -1
@@ -52,8 +54,10 @@ class Tables:
         if self.trace.first[row] + most > len(self.trace.parent):
             self.trace = _longer(self.trace, ("parent", "token", "word"), most)
             enough = False
-        if self.history.counts[0] + most > len(self.history.state):
-            self.history = _longer(self.history, ("parent", "word", "state"), most)
+        if self.history.counts[SIZE] + most > len(self.history.state):
+            longer = _longer(self.history, ("parent", "word", "state"), most)
+            self.history = longer._replace(slot=_slots(len(longer.state)))
+            index_histories(self.history)
             enough = False
         if enough:
             size = 4 * len(self.candidates.score)
@@ -89,7 +93,7 @@ def _candidates(n: int, tokens: int) -> Candidates:
 
 
 def _beam(n: int) -> Beam:
-    return Beam._make([*_keyed(n), _slots(n), _counts(4)])
+    return Beam._make([*_keyed(n), _counts(4)])
 
 
 def _wider(beam: Beam, n: int) -> Beam:

@@ -11,7 +11,11 @@ import numpy as np
 
 import fl_tensor as ft
 from fl_tensor.kernels import Array
+from fl_text.dictionary import Dictionary
 from fl_text.errors import TextError
+from fl_text.language_model import LanguageModel, as_language_model
+from fl_text.lexicon import Lexicon
+from fl_text.ngram import NGramModel
 
 #: More labels on one node are dropped, as in the original.
 MAX_LABELS = 6
@@ -87,6 +91,39 @@ class Trie:
             smear.astype(np.float32),
             _starts(node, count),
             words.astype(np.int32),
+        )
+
+    @classmethod
+    def from_lexicon(
+        cls,
+        lexicon: Lexicon,
+        tokens: Dictionary,
+        words: Dictionary,
+        lm: NGramModel | LanguageModel | None = None,
+        *,
+        max_reps: int = 0,
+        smearing: str = "max",
+    ) -> Trie:
+        """The spellings of a lexicon, with the scores that ``lm`` gives to single words.
+
+        ``max_reps`` is that of `pack_replabels`. Raises TextError for tokens and words that the
+        dictionaries do not have.
+        """
+        spelled = list(lexicon.indices(tokens, max_reps))
+        labels = words.map_entries_to_indices(word for word, _ in spelled)
+        scores = None
+        if lm is not None and spelled:
+            model = as_language_model(lm, [words.get_entry(k) for k in range(len(words))])
+            start = model.start()
+            first = model.pair_scores(np.full(len(labels), start), np.array(labels))
+            model.release(np.array([start]))
+            scores = first.astype(np.float64) / np.log(10)
+        return cls(
+            [spelling for _, spelling in spelled],
+            labels,
+            scores,
+            tokens=tokens.index_size(),
+            smearing=smearing,
         )
 
     def __len__(self) -> int:

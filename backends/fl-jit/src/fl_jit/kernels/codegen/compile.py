@@ -38,11 +38,14 @@ class Effort(enum.IntEnum):
             of the time of ``TIDY``. Loops around calls are about as fast
     TIDY    without CSE and removal of dead branches: for code that needs neither
     FULL    with these passes
+    WHOLE   LLVM's default pipeline, with inlining and vectorization: for code that is written by
+            people
     """
 
     LEAST = 0
     TIDY = 1
     FULL = 2
+    WHOLE = 3
 
 
 class Code:
@@ -212,6 +215,11 @@ def _machine(machine: Target, effort: Effort = Effort.FULL) -> llvm.TargetMachin
 
 
 def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: Effort) -> None:
+    if effort is Effort.WHOLE:
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return
     # Loops are already vectorized, with invariants hoisted. Mem2reg and cleanup remain. LLVM's
     # default pipeline takes three times as long.
     passes = llvm.create_new_module_pass_manager()

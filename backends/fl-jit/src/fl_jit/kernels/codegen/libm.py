@@ -31,7 +31,7 @@ from llvmlite import ir
 
 from fl_jit.kernels.codegen import coefficients as table
 from fl_jit.kernels.codegen.vector_ops import Num
-from fl_jit.kernels.codegen.vectors import IR, f32, f64, i1, i32, i64
+from fl_jit.kernels.codegen.vectors import IR, f32, f64, i1, i32, i64, lane_type
 
 INF = math.inf
 #: By floating type: bits, integer type, bits of the fraction, bias of the exponent.
@@ -51,16 +51,16 @@ _FAR = {32: 1e4, 64: 1e6}
 
 
 def _bits(x: Num) -> int:
-    return _FORMAT[x.value.type.element][0]
+    return _FORMAT[lane_type(x.value.type)][0]
 
 
 def _as_integers(x: Num) -> IR:
-    return x.of.b.bitcast(x.value, x.of.of(_FORMAT[x.value.type.element][1]))
+    return x.of.b.bitcast(x.value, x.of.of(_FORMAT[lane_type(x.value.type)][1]))
 
 
 def _power_of_two(x: Num, exponents: IR) -> Num:
     # 2^exponents (integers), in the range of normal numbers.
-    _, _, fraction, bias = _FORMAT[x.value.type.element]
+    _, _, fraction, bias = _FORMAT[lane_type(x.value.type)]
     b = x.of.b
     biased = b.add(exponents, x.of.like(exponents, bias))
     return x.new(b.bitcast(b.shl(biased, x.of.like(biased, fraction)), x.value.type))
@@ -75,7 +75,7 @@ def _scale(x: Num, n: Num) -> Num:
         name = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
         return x.new(x.of.call(name, x.value.type, x.value, n.value, x.value, every, i32(4)))
     n = n.where(n.compare("==", n), 0.0)  # the conversion of NaN to an integer is undefined in LLVM
-    exponent = b.fptosi(n.value, x.of.of(_FORMAT[x.value.type.element][1]))
+    exponent = b.fptosi(n.value, x.of.of(_FORMAT[lane_type(x.value.type)][1]))
     half = b.ashr(exponent, x.of.like(exponent, 1))
     return x * _power_of_two(x, half) * _power_of_two(x, b.sub(exponent, half))
 
@@ -120,7 +120,7 @@ def expm1(x: Num) -> Num:
 
 def split(x: Num) -> tuple[Num, Num]:
     """m and e of positive normal x = m 2^e, with m from sqrt(1/2) to sqrt(2)."""
-    _, _, fraction, bias = _FORMAT[x.value.type.element]
+    _, _, fraction, bias = _FORMAT[lane_type(x.value.type)]
     b, of = x.of.b, x.of
     bits_of_x = _as_integers(x)
     offset = _as_integers(x.new(x.raw(math.sqrt(0.5))))
@@ -131,7 +131,7 @@ def split(x: Num) -> tuple[Num, Num]:
 
 def normal(x: Num) -> tuple[Num, Num]:
     """Positive x as a normal number times 2^-k; returns that number and k."""
-    _, _, fraction, bias = _FORMAT[x.value.type.element]
+    _, _, fraction, bias = _FORMAT[lane_type(x.value.type)]
     small = x.compare("<", 2.0 ** (1 - bias))
     lifted = (x * 2.0 ** (fraction + 2)).where(small, x)
     return lifted, x.new(x.raw(fraction + 2.0)).where(small, 0.0)
@@ -194,7 +194,7 @@ def tanh(x: Num) -> Num:
 def _integer_power(x: Num) -> tuple[Num, Num]:
     # The integer n nearest to x, which is small, and 2^n. The last bits of a sum with
     # 1.5 * 2^fraction are an integer. Shifted up, n + bias is the exponent of 2^n.
-    _, _, fraction, bias = _FORMAT[x.value.type.element]
+    _, _, fraction, bias = _FORMAT[lane_type(x.value.type)]
     shift = 1.5 * 2.0**fraction + bias
     shifted = x + shift
     integer = _as_integers(shifted)

@@ -44,6 +44,11 @@ def memory_type(dtype: DType) -> IR:
     return element_type(dtype)
 
 
+def lane_type(kind: IR) -> IR:
+    """The type of an element of a vector type; a scalar type itself."""
+    return kind.element if isinstance(kind, ir.VectorType) else kind
+
+
 class _BFloat(ir.Type):
     """LLVM's bfloat, which llvmlite lacks."""
 
@@ -100,7 +105,7 @@ class Vectors:
 
     def like(self, x: IR, value: complex) -> IR:
         """``value`` in every lane of a vector of ``x``'s type."""
-        return self._constant(x.type, x.type.element, value)
+        return self._constant(x.type, lane_type(x.type), value)
 
     def _constant(self, vector: IR, element: IR, value: Any) -> IR:
         if isinstance(element, ir.IntType):

@@ -1,0 +1,1 @@
+"""The conformance kit for compilers of kernels: cases, random programs, the suite."""
