@@ -101,10 +101,14 @@ def _add_words(case: Seq2SeqCase, rng: np.random.Generator, with_lm: bool, count
     if unique:
         spellings = [list(s) for s in sorted({tuple(s) for s in spellings})]
     case.words = [f"w{k}" for k in range(len(spellings))]
+    # With a model of words, some have several spellings: hypotheses merge.
+    labels = list(range(len(spellings)))
+    if not unique:
+        labels = [int(rng.choice([k, k // 3])) for k in labels]
     kept: dict[tuple[int, ...], list[int]] = {}
-    for k, spelling in enumerate(map(tuple, spellings)):
+    for k, spelling in zip(labels, map(tuple, spellings), strict=True):
         words = kept.setdefault(spelling, [])
-        if len(words) < 6:  # a trie leaves out the others, with a warning
+        if k not in words and len(words) < 6:  # a trie leaves out more, with a warning
             words.append(k)
     scores = (-4 * rng.random(len(spellings))).astype(np.float32).tolist()
     case.lexicon = [(list(s), k, scores[k]) for s, words in kept.items() for k in words]

@@ -233,6 +233,45 @@ def test_what_does_not_fit_is_refused() -> None:
         per_hypothesis(lambda *_: ([], []), np.zeros((0, 4)))
 
 
+@pytest.mark.parametrize("log_add", [False, True])
+def test_spellings_of_one_word_merge(log_add: bool) -> None:
+    tokens, words = Dictionary(["a", "b", "</s>"]), Dictionary(["w"])
+    trie = Trie([[0], [1]], [0, 0], tokens=3)
+
+    def update(previous: Any, states: Any) -> Any:
+        return np.where(previous[:, None] < 0, np.log([0.6, 0.3, 0.1]), np.log([0, 0, 1.0])), states
+
+    with np.errstate(divide="ignore"):
+        options = DecoderOptions(log_add=log_add)
+        decoder = LexiconSeq2SeqDecoder(trie, tokens, words, update, None, options)
+        found = [h for h in decoder.decode() if h.words]
+    assert [h.tokens for h in found] == [(0, 2)]
+    assert found[0].score == pytest.approx(math.log(0.9 if log_add else 0.6))
+
+
+def test_what_the_language_model_excludes_is_left_out_unless_it_has_no_weight() -> None:
+    class Never(ZeroLM):
+        """No sequence has a "b"."""
+
+        def scores(self, states: Any) -> Any:
+            rows = super().scores(states)
+            rows[:, 1] = -np.inf
+            return rows
+
+    def update(tokens: Any, states: Any) -> Any:
+        return np.zeros((len(tokens), 5)), states
+
+    def said(weight: float) -> set[int]:
+        options = DecoderOptions(lm_weight=weight)
+        decoder = LexiconFreeSeq2SeqDecoder(
+            Dictionary(LETTERS), update, Never(5), options, max_output_length=1
+        )
+        return {h.tokens[0] for h in decoder.decode()}
+
+    assert said(1.0) == said(-1.0) == {0, 2, 3, 4}
+    assert said(0.0) == {0, 1, 2, 3, 4}
+
+
 def test_nothing_is_found_where_nothing_is_possible() -> None:
     assert free(lambda t, s: (np.full((len(t), 5), -np.inf), None)).decode() == []
 

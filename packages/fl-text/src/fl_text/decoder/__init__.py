@@ -9,4 +9,5 @@ from fl_text.decoder.options import DecoderOptions as DecoderOptions
 from fl_text.decoder.seq2seq import LexiconFreeSeq2SeqDecoder as LexiconFreeSeq2SeqDecoder
 from fl_text.decoder.seq2seq import LexiconSeq2SeqDecoder as LexiconSeq2SeqDecoder
 from fl_text.decoder.stream import Stream as Stream
+from fl_text.decoder.transducer import TransducerDecoder as TransducerDecoder
 from fl_text.decoder.trie import Trie as Trie

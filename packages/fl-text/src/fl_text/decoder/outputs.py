@@ -34,15 +34,37 @@ class OutputLabels:
         return (" " if self.words else "").join(names)
 
 
+class FrameLabels:
+    """Each token is a label of one frame; the second array has the numbers of the frames."""
+
+    words = False
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+
+    def runs(self, tokens: np.ndarray, frames: np.ndarray, before: int) -> list[Run]:
+        pairs = zip(tokens.tolist(), frames.tolist(), strict=True)
+        return [(token, frame, frame + 1) for token, frame in pairs if token >= 0]
+
+    def settled(self, tokens: np.ndarray, frames: np.ndarray) -> int:
+        return len(tokens)
+
+    def name(self, label: int) -> str:
+        return self.names[label]
+
+    def join(self, names: Sequence[str]) -> str:
+        return "".join(names)
+
+
 def n_best_list(
     scores: np.ndarray,
     emitting: np.ndarray,
     lm: np.ndarray,
     tokens: list[list[int]],
-    words: list[list[int]],
-    labels: OutputLabels,
+    marks: list[list[int]],
+    labels: OutputLabels | FrameLabels,
 ) -> list[Hypothesis]:
-    """Hypotheses of these outputs, in this order; ``words`` has a number for each token."""
+    """Hypotheses of these outputs, in this order; each token has a word or a frame in ``marks``."""
     if not len(scores):
         return []
     longest = max(map(len, tokens))
@@ -50,7 +72,7 @@ def n_best_list(
         np.array([row + [-1] * (longest - len(row)) for row in rows], np.int32).reshape(
             len(rows), longest
         )
-        for rows in (tokens, words)
+        for rows in (tokens, marks)
     ]
     confidence = np.exp(scores - scores.max())
     confidence /= confidence.sum()
@@ -60,7 +82,7 @@ def n_best_list(
             float(scores[k]),
             float(emitting[k]),
             float(lm[k]),
-            tuple(word for word in words[k] if word >= 0),
+            tuple(word for word in marks[k] if word >= 0) if labels.words else (),
             tuple(tokens[k]),
             float(confidence[k]),
             _paths=paths,

@@ -197,7 +197,7 @@ class LexiconSeq2SeqDecoder(Seq2SeqDecoder):
         added = candidates.word >= 0
         before = np.where(added, candidates.history, before)
         last = np.where(added, candidates.word, last)
-        keys = (candidates.token, candidates.node, last, before)
+        keys = ((candidates.node << 32) + candidates.token, (before << 32) + last)
         order = np.lexsort((-candidates.score, *keys))
         differs = np.zeros(len(order), bool)
         differs[:1] = True

@@ -235,19 +235,19 @@ class Seq2SeqSearch:
             raise TextError("[text] this search is over: begin another one")
 
     def _hypotheses(self, count: int | None) -> list[Hypothesis]:
-        beam, eos = self._beam, self._decoder.eos
-        tokens, words = [], []
-        for place in range(len(beam.score[:count])):
-            outputs, labels = [], []
-            for step in reversed(self._steps):
-                outputs.append(int(step.token[place]))
-                labels.append(int(step.label[place]))
-                place = int(step.parent[place])
-            outputs, labels = outputs[::-1], labels[::-1]
-            length = outputs.index(eos) + 1 if eos in outputs else len(outputs)
-            tokens.append(outputs[:length])
-            words.append(labels[:length])
+        beam = self._beam
         scores = beam.score[:count]
+        shape = (len(scores), len(self._steps))
+        outputs, labels = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        places = np.arange(len(scores))
+        for k in range(shape[1] - 1, -1, -1):
+            step = self._steps[k]
+            outputs[:, k], labels[:, k] = step.token[places], step.label[places]
+            places = step.parent[places]
+        # The end token comes once, however long ago it was.
+        lengths = np.minimum(1 + (outputs != self._decoder.eos).sum(1), shape[1]).tolist()
+        tokens = [row[:length] for row, length in zip(outputs.tolist(), lengths, strict=True)]
+        words = [row[:length] for row, length in zip(labels.tolist(), lengths, strict=True)]
         return n_best_list(
             scores, beam.emitting[:count], beam.lm[:count], tokens, words, self._decoder._labels
         )
