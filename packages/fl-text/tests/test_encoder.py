@@ -51,6 +51,21 @@ def test_spellings_become_numbers_and_back(letters):
         letters.encode("q")
 
 
+def test_decoding_cuts_at_separators_and_looks_words_up(letters):
+    numbers = letters.tokens.map_entries_to_indices
+    letters.lexicon.add("hello", ["h"])
+    other = text.SpellingEncoder(letters.lexicon, letters.tokens)
+    assert other.decode(numbers("z|cat|h")) == "z cat hello"
+    assert other.decode(numbers("||cat")) == "cat"
+    pieces = text.Dictionary(["_he", "llo", "_cat", "s"])
+    lexicon = text.Lexicon({"hello": [["_he", "llo"]], "Cats": [["_cat", "s"]]})
+    encoder = text.SpellingEncoder(lexicon, pieces, separator="_")
+    assert encoder.encode("hello Cats") == [0, 1, 2, 3]
+    assert encoder.decode([0, 1, 2, 3, 2]) == "hello Cats cat"
+    whole = text.SpellingEncoder(text.Lexicon({"hello": [["llo"]]}), pieces, separator="")
+    assert whole.decode([0, 1]) == "_hello"
+
+
 def test_encoders_check_their_dictionary(words, letters):
     gap = text.Dictionary(["a"])
     gap.add_entry("b", 2)

@@ -136,10 +136,10 @@ class WordEncoder(DictionaryEncoder):
 class SpellingEncoder(DictionaryEncoder):
     """The tokens of the first spelling of each word of a text, by a lexicon, such as letters.
 
-    `max_reps`: repeated tokens of a text become labels, as `pack_replabels` says. Decoding joins
-    tokens; `separator` is the token that ends words there, or begins them. Words that have no
-    spelling are spelled by their letters and the separator if `letters`, and otherwise raise
-    `TextError`.
+    `max_reps`: repeated tokens of a text become labels, as `pack_replabels` says. Decoding cuts at
+    `separator`, which is at the end of the last token of each word or at the beginning of the first
+    one. What is no spelling of a word is joined. Words that have no spelling are spelled by their
+    letters and the separator if `letters`, and otherwise raise `TextError`.
     """
 
     @checked
@@ -159,6 +159,10 @@ class SpellingEncoder(DictionaryEncoder):
         self._numbers: dict[str, list[int]] = {}
         for word, numbers in lexicon.indices(tokens):
             self._numbers.setdefault(word, numbers)
+        self._words: dict[tuple[str, ...], str] = {}
+        for word, spellings in lexicon.items():
+            for spelling in spellings:
+                self._words.setdefault(tuple(spelling), word)
 
     def _encoded(self, text: str) -> list[int]:
         numbers: list[int] = []
@@ -176,8 +180,26 @@ class SpellingEncoder(DictionaryEncoder):
 
     def _decoded(self, ids: list[int]) -> str:
         unpacked = unpack_replabels(ids, self.tokens, self.max_reps)
-        joined = "".join(self.tokens.map_indices_to_entries(unpacked))
-        return joined.replace(self.separator, " ").strip(" ") if self.separator else joined
+        words = []
+        for spelling in self._split(self.tokens.map_indices_to_entries(unpacked)):
+            joined = "".join(spelling).strip(self.separator or None)
+            words.append(self._words.get(tuple(spelling), joined))
+        return " ".join(word for word in words if word)
+
+    def _split(self, tokens: Iterable[str]) -> Iterator[list[str]]:
+        """The tokens of each word: one that ends with the separator is the last of a word, one that
+        only begins with it the first."""
+        word: list[str] = []
+        for token in tokens:
+            last = bool(self.separator) and token.endswith(self.separator)
+            if self.separator and not last and token.startswith(self.separator):
+                yield word
+                word = []
+            word.append(token)
+            if last:
+                yield word
+                word = []
+        yield word
 
 
 def as_numbers(ids: Sequence[int] | ft.Array, size: int) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fl_text.decoder.models import Source
 from fl_text.decoder.numbering import index_histories
-from fl_text.decoder.records import SIZE, Beam, Candidates, History, Settings, Trace
+from fl_text.decoder.records import EPOCH, SIZE, Beam, Candidates, History, Settings, Trace
 
 _FIRST_SIZE = 1 << 10
 
@@ -36,8 +36,8 @@ class Tables:
         self.candidates.counts[:] = 0
         self.candidates.slot[:] = 0
         self.history.counts[SIZE] = 1
+        self.history.counts[EPOCH] += 1  # nobody looks the first history up
         self.history.parent[0] = self.history.word[0] = -1
-        index_histories(self.history)
         trace.counts[0] = 0
         trace.first[:2] = (0, 1)
         trace.parent[0], trace.token[0], trace.word[0] = -1, settings.silence, -1
