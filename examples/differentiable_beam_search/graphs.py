@@ -38,16 +38,18 @@ log_add = extend.defop(
 )
 
 
-def _gradients(ops: Any, g: Any, shares: Sequence[float], emitted: bool) -> list[Any]:
-    found = [g] if emitted else []
-    for share in shares:
-        part = ops.multiply(g, ops.constant(share, g)) if share != 1.0 else g
-        found += (part, part)
+def _gradients(ops: Any, g: Any, shares: Sequence[float]) -> list[Any]:
+    found: list[Any] = []
+    last, part = 1.0, g
+    for share in shares:  # the operands of a path follow one another
+        if share != last:
+            last, part = share, ops.multiply(g, ops.constant(share, g))
+        found.append(part)
     return found
 
 
 #: emission + log(sum(exp(score + arc) for each path)): one node, for any number of paths. The
-#: operands are the emission, if any, and the score and the arc of each path.
+#: operands are the emission, if any, and for each path its score and the parts of its arc.
 hypothesis = extend.defnode("hypothesis", _gradients)
 
 
@@ -102,6 +104,13 @@ class Score(NamedTuple):
     variable: Any
 
 
+class Arc(NamedTuple):
+    """An arc of a ``Fused`` graph: its value, and the variables whose sum it is."""
+
+    value: float
+    variables: tuple[Any, ...]
+
+
 class Fused:
     """A node for each hypothesis. Python computes the values and the share of each path in the
     gradient, so the tape has nothing to compute before the backward pass.
@@ -117,10 +126,9 @@ class Fused:
         values = table.tolist()
         return cache(lambda i, j: Score(values[i][j], table[i, j]))
 
-    def arc(self, transition: Score | None, said: Any, word: int | None) -> Score:
-        if transition is None or said is None:
-            return said if transition is None else transition
-        return Score(transition.value + said.value, transition.variable + said.variable)
+    def arc(self, transition: Score | None, said: Score | None, word: int | None) -> Arc:
+        parts = [part for part in (transition, said) if part is not None]
+        return Arc(sum(part.value for part in parts), tuple(part.variable for part in parts))
 
     def word(self, lm_weight: Any, score: Score, word_score: Any) -> Score:
         made = lm_weight * score.variable + word_score
@@ -135,16 +143,15 @@ class Fused:
         shares = [math.exp(value - most) for value in values]
         total = sum(shares)
         value = most + math.log(total)
-        operands = []
+        operands, factors = [], []
         if emission is not None:
             value += emission.value
-            operands.append(emission.variable)
-        kept = []
+            operands, factors = [emission.variable], [1.0]
         for (score, arc), share in zip(paths, shares):
             if share >= total * self.least:
-                kept.append(share / total)
-                operands += (score.variable, arc.variable)
-        return Score(value, hypothesis(value, operands, kept, emission is not None))
+                operands += (score.variable, *arc.variables)
+                factors += [share / total] * (1 + len(arc.variables))
+        return Score(value, hypothesis(value, operands, factors))
 
     def value(self, score: Score) -> float:
         return score.value

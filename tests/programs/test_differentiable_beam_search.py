@@ -266,7 +266,7 @@ def test_the_lifetime_of_nodes_does_not_depend_on_who_holds_scores() -> None:
 def test_the_page_runs() -> None:
     page = (FOLDER.parents[1] / "docs" / "differentiable-beam-search.md").read_text()
     blocks = re.findall(r"^```python notest\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     exec(compile("\n".join(blocks), "differentiable-beam-search.md", "exec"), {})
 
 
