@@ -11,26 +11,11 @@ compiler is found under the entry-point group ``fl.kernel_compilers.v1``; withou
 interpreter runs them.
 """
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
 from fl_tensor.kernels.compilers import Interpreter, KernelCompiler
 from fl_tensor.kernels.definition import Definition, Parameter
 from fl_tensor.kernels.kernel import Kernel, kernel
 from fl_tensor.kernels.memory import empty
-from fl_tensor.kernels.types import ArrayType, RecordType, Scalar, Type
-
-if TYPE_CHECKING:
-    # To type checkers a dtype is no type: modules with kernels disable `valid-type`.
-    _T = TypeVar("_T")
-
-    class Array(Generic[_T]):
-        def __getitem__(self, index: Any) -> Any: ...
-        def __setitem__(self, index: Any, value: Any) -> None: ...
-        def __len__(self) -> int: ...
-        def __getattr__(self, name: str) -> Any: ...
-
-else:
-    from fl_tensor.kernels.types import Array
+from fl_tensor.kernels.types import Array, ArrayType, RecordType, Scalar, Type
 
 __all__ = [
     "Array", "ArrayType", "Definition", "Interpreter", "Kernel", "KernelCompiler", "Parameter",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
@@ -97,8 +97,13 @@ _CLASSES = {
     for dtype in DTYPES
 }
 if TYPE_CHECKING:
-    #: To type checkers it is anything that has an index.
-    Array = Any | list[D]
+    # To type checkers a dtype is no type: modules with kernels disable `valid-type`.
+    class Array(Generic[D]):
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __len__(self) -> int: ...
+        def __getattr__(self, name: str) -> Any: ...
+
 else:
     Array = _Array
 
