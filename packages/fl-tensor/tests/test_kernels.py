@@ -107,6 +107,17 @@ def test_the_interpreter_checks_each_index() -> None:
         slot.interpret(Table(np.zeros(0, np.int64), np.zeros(0, np.float32), 0), 5)
 
 
+@ft.kernel
+def element(x: Array[ft.float64], i: int) -> float:
+    return x[i]
+
+
+@pytest.mark.parametrize("index", [-1, -4, 3, 1 << 40])
+def test_the_interpreter_counts_from_no_end(index: int) -> None:
+    with pytest.raises(ft.IndexingError, match=rf"x\[{index}\]: the array has 3 elements"):
+        element.interpret(np.ones(3), index)
+
+
 def test_the_interpreter_checks_integers() -> None:
     with pytest.raises(ft.KernelArithmeticError, match=r"4 // 0: division by zero"):
         arithmetic.interpret(4, 0)
