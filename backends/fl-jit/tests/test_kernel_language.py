@@ -142,7 +142,7 @@ def total(x: Array[ft.int32]) -> int:
 def vectors(kernel: Kernel, machine: target.Target) -> set[str]:
     """The vector registers that the code of a kernel names, by the first letter of their names."""
     text = compile.listing(
-        module.assembly(kernel.definition, "kernel", machine), machine, compile.Effort.WHOLE
+        module.assembly(kernel.definition, "kernel", machine), machine, module.EFFORT
     )
     return set(re.findall(r"%([xyz])mm", text))
 

@@ -25,7 +25,10 @@ from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_tensor.kernels import ArrayType, Definition, RecordType
 
-__all__ = ["address", "assembly"]
+__all__ = ["EFFORT", "address", "assembly"]
+
+#: How LLVM optimizes kernels.
+EFFORT = compile.Effort.WHOLE
 
 
 def address(definition: Definition) -> int:
@@ -38,7 +41,7 @@ def address(definition: Definition) -> int:
         {symbol: about},
         lambda _: assembly(definition, symbol, machine),
         machine,
-        compile.Effort.WHOLE,
+        EFFORT,
     )[symbol]
 
 
