@@ -12,6 +12,7 @@ from targets import (
     files,
     kernels,
     layers,
+    ngrams,
     numpy_names,
     processes,
     tensors,
@@ -23,6 +24,7 @@ from targets.making import PACKAGES
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
     texts,
+    ngrams,
 )
 
 

@@ -224,11 +224,11 @@ def _section(
             lines.backoff[row:stop_row] = backoff
             lines.state[:2] = stop_row, end
     rows = int(lines.state[0])
-    words = lines.words[: rows * width].reshape(-1, width)
+    words = np.asarray(lines.words)[: rows * width].reshape(-1, width)
     if n == 1:
         vocabulary.add(words[:, 0], words[:, 1])
         words = np.arange(rows, dtype=np.int32)[:, None]
-    return Order(words, lines.log_prob[:rows], lines.backoff[:rows])
+    return Order(words, np.asarray(lines.log_prob)[:rows], np.asarray(lines.backoff)[:rows])
 
 
 def _block(

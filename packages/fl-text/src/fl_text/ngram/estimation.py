@@ -17,6 +17,7 @@ from fl_text.errors import TextError
 from fl_text.ngram.arpa import MAX_ORDER
 from fl_text.ngram.ngrams import NGrams, Order
 from fl_text.ngram.tables import FloatArray, IntArray, pair_keys
+from fl_text.words import split_words
 
 UNK, BOS, EOS = range(3)
 NEVER = -99.0
@@ -30,7 +31,7 @@ def estimate(
     prune: Sequence[int] = (),
     discount_fallback: Sequence[float] | None = None,
 ) -> NGrams:
-    """The modified Kneser-Ney model of `sentences`, which are split at blanks.
+    """The modified Kneser-Ney model of `sentences`, which are split at white space of ASCII.
 
     prune               n-grams that occur at most `prune[n - 1]` times are left out; the last value
                         is for all higher orders. The first is 0, and none is below the one before.
@@ -75,7 +76,7 @@ def _read(sentences: Iterable[str]) -> tuple[list[str], IntArray]:
     index = {"<unk>": UNK, "<s>": BOS, "</s>": EOS}
     words = list[int]()
     for number, sentence in enumerate(as_texts(sentences, "estimate"), 1):
-        found = [index.setdefault(word, len(index)) for word in sentence.split()]
+        found = [index.setdefault(word, len(index)) for word in split_words(sentence)]
         if min(found, default=EOS + 1) <= EOS:
             raise TextError(
                 f"[estimate] sentence {number} has <s>, </s> or <unk> as a word: remove it"

@@ -18,8 +18,9 @@ def link(ngrams: NGrams, where: str = "ngram") -> NGramTables:
     """The tables of a model.
 
     The context of an n-gram that is not in the model itself becomes a state with backoff 0, with
-    the probability that backing off gives it: scores are those of the lists, as with KenLM. A
-    context that nothing follows and whose backoff is 0 becomes no state: its suffix stands for it.
+    the probability that backing off gives it: scores are those of the lists. (KenLM refuses such
+    a model.) A context that nothing follows and whose backoff is 0 becomes no state: its suffix
+    stands for it.
     Raises TextError for n-grams that come twice, naming one.
     """
     return _built(ngrams, where).tables()

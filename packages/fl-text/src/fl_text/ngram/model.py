@@ -18,6 +18,7 @@ from fl_text.ngram.binary import is_binary, load_tables, save_tables
 from fl_text.ngram.linking import link
 from fl_text.ngram.ngrams import NGrams
 from fl_text.ngram.tables import FloatArray, IntArray, NGramTables, walk, walk_texts
+from fl_text.words import split_words
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -122,8 +123,8 @@ class NGramModel(Checked):
         return walk(self.tables, states.astype(np.int32), words.astype(np.int32))
 
     def score(self, sentence: str, *, bos: bool = True, eos: bool = True) -> float:
-        """log10 p of the words of a sentence, split at blanks; with `<s>` before and `</s>` behind
-        it unless told otherwise."""
+        """log10 p of the words of a sentence, split at white space of ASCII, with `<s>` before and
+        `</s>` behind it unless told otherwise."""
         return float(self.score_sentences([sentence], bos=bos, eos=eos)[0])
 
     def score_sentences(
@@ -152,7 +153,9 @@ class NGramModel(Checked):
     def _texts(self, sentences: Iterable[str], eos: bool) -> tuple[IntArray, IntArray]:
         """The words of all sentences, and where each ends."""
         end = ["</s>"] if eos else []
-        texts = [self.indices([*text.split(), *end]) for text in as_texts(sentences, "NGramModel")]
+        texts = [
+            self.indices([*split_words(text), *end]) for text in as_texts(sentences, "NGramModel")
+        ]
         ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
         return np.concatenate(texts or [np.zeros(0, np.int32)]), ends
 
