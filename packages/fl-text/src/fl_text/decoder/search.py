@@ -83,8 +83,8 @@ class BeamSearch(Checked):
         utterances = list(emissions)
         if lengths is not None:
             utterances = _cut(utterances, lengths)
-        if threads is not None and threads < 1:
-            raise TextError(f"[text] decode_batch: threads is {threads}: give at least 1")
+        if threads is not None and (threads < 1 or threads != int(threads)):
+            raise TextError(f"[text] decode_batch: threads is {threads}: give 1 or more")
         workers = min(threads or os.cpu_count() or 1, len(utterances))
         if workers < 2:
             return [self.decode(frames, n_best) for frames in utterances]
