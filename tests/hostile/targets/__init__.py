@@ -9,6 +9,7 @@ from cases import Target
 from targets import (
     autograd,
     datasets,
+    decoders,
     files,
     kernels,
     layers,
@@ -23,8 +24,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    texts,
-    ngrams,
+    *(texts, ngrams, decoders),
 )
 
 

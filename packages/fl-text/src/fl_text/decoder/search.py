@@ -1,4 +1,4 @@
-"""What the decoders of emissions have in common: borders, tables that are used again, threads."""
+"""The common part of decoders of emissions: borders, tables that are used again, threads."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class BeamSearch(Checked):
         utterances = list(emissions)
         if lengths is not None:
             utterances = _cut(utterances, lengths)
-        if threads is not None and threads < 1:
-            raise TextError(f"[text] decode_batch: threads is {threads}: give at least 1")
+        if threads is not None and (threads < 1 or threads != int(threads)):
+            raise TextError(f"[text] decode_batch: threads is {threads}: give 1 or more")
         workers = min(threads or os.cpu_count() or 1, len(utterances))
         if workers < 2:
             return [self.decode(frames, n_best) for frames in utterances]

@@ -72,6 +72,8 @@ class Trie(Checked):
     ) -> None:
         if smearing not in SMEARINGS:
             raise TextError(f"[text] Trie: smearing is {smearing!r}: use one of {SMEARINGS}")
+        if tokens != int(tokens) or not 1 <= tokens < 2**30:
+            raise TextError(f"[text] Trie: tokens is {tokens!r}: give the number of tokens")
         spelled = list(spellings)
         lengths = np.array([len(s) for s in spelled], np.int64)
         flat = np.array([t for s in spelled for t in s], np.int64)
