@@ -22,7 +22,7 @@ OTHERS = ["benchmarks/results/**/*.png", "docs/tutorials/*.ipynb"]
 MODULES = """
     fl_memory fl_memory.contract fl_memory.testing fl_memory.traces fl_memory.plot
     fl_tensor fl_tensor.linalg fl_tensor.fft fl_tensor.random fl_tensor.extend
-    fl_tensor.testing
+    fl_tensor.kernels fl_tensor.testing
     fl_jit
     fl_cupy
     fl_dist fl_dist.testing

@@ -38,7 +38,7 @@ FOR_BACKENDS = {
     "fl-tensor": (
         "fl_tensor", "fl_tensor.backend", "fl_tensor.backends.delegate",
         "fl_tensor.capability_rules", "fl_tensor.dtypes", "fl_tensor.errors", "fl_tensor.extend",
-        "fl_tensor.graph", "fl_tensor.rules", "fl_tensor.testing",
+        "fl_tensor.graph", "fl_tensor.kernels", "fl_tensor.rules", "fl_tensor.testing",
     ),
 }  # fmt: skip
 #: Underscore names that the standard library, or the C library, documents.

@@ -28,6 +28,12 @@ BLOCK = re.compile(r"^```(python|sh)( notest)?\n(.*?)^```$", re.MULTILINE | re.D
 FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
 INSTALL = re.compile(r"pip install ([^`]*\./packages/[^`\n]*(?:\n[^`\n]*)?)`")
 NEEDS = re.compile(r"^dependencies = \[(.*?)\]", re.MULTILINE | re.DOTALL)
+#: Runs the code of a page, with its lines where ``inspect.getsource`` finds them.
+RUN_PAGE = """\
+import linecache as _linecache, sys as _sys
+_linecache.cache["<page>"] = 0, None, _sys.argv[1].splitlines(True), "<page>"
+exec(compile(_sys.argv.pop(1), "<page>", "exec"))
+"""
 RUN_SHELL = "__import__('subprocess').run(['bash', '-ec', {!r}], check=True)"
 
 
@@ -88,7 +94,7 @@ def main(names: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             code, count = blocks(path, Path(folder))
             run = subprocess.run(
-                [sys.executable, "-W", "error", "-c", code],
+                [sys.executable, "-W", "error", "-c", RUN_PAGE, code],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

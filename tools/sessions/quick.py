@@ -33,7 +33,7 @@ TESTS = {
         checkpoint clipping config ema init layers lengths losses meters module optim parameters
         plot progress schedules summary trainer weights
     """,
-    "fl-text": "corpus tokenizer",
+    "fl-text": "corpus dictionary encoder lexicon replabels tokenizer",
     "fl-speech": "audio features",
     "fl-vision": "idx images report transforms",
 }

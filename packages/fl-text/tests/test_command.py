@@ -52,7 +52,7 @@ def test_dictionary_of_the_frequent_words(tmp_path, corpus_file, run):
     printed = run("dictionary", corpus_file, "-o", out)
     assert printed == [f"{out}: 7 tokens; 3 lines have 10 words, 7 different"]
     assert out.read_text("utf-8").split() == "the cat café dog naïve sat saw".split()
-    several = ["--max-size", 2, "--first", "<unk>", "--workers", 2, "--counts"]
+    several = ["--max-size", 2, "--first", "<unk>", "--counts"]
     printed = run("dictionary", corpus_file, corpus_file, "-o", out, *several)
     assert printed == ["the 6", "cat 4", f"{out}: 3 tokens; 6 lines have 20 words, 7 different"]
     assert out.read_text("utf-8").split() == ["<unk>", "the", "cat"]
@@ -135,8 +135,10 @@ def test_usage_errors_end_with_status_2(corpus_file, capsys):
         assert "usage: fl-text" in capsys.readouterr().err
 
 
-def test_the_module_is_the_command(tmp_path, corpus_file):
+def test_the_module_is_the_command_and_starts_workers(tmp_path, corpus_file):
     out = tmp_path / "words.txt"
-    command = [sys.executable, "-m", "fl_text", "dictionary", str(corpus_file), "-o", str(out)]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    options = ["-o", str(out), "--workers", "2"]
+    command = [sys.executable, "-m", "fl_text", "dictionary", str(corpus_file), *options]
+    found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert "3 lines have 10 words, 7 different" in found.stdout
     assert out.read_text("utf-8").startswith("the\n")

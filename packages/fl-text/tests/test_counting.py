@@ -65,7 +65,7 @@ def test_workers_count_the_same(page, tmp_path):
     other = tmp_path / "other.txt"
     other.write_bytes(b"\xef\xbb\xbfone two\nno line break")
     alone = text.TokenCounts.from_files([page, other], sentences=True)
-    several = text.TokenCounts.from_files([page, other], workers=3, sentences=True)
+    several = text.TokenCounts.from_files([page, other], workers=2, sentences=True)
     assert several.counts == alone.counts
     assert several.total_sentences == alone.total_sentences == 6
     assert [t.tolist() for t in several.sentences] == [t.tolist() for t in alone.sentences]
@@ -116,6 +116,9 @@ def test_blocks_end_at_line_ends(tmp_path, monkeypatch):
     assert found.counts == Counter(path.read_text().split())
     assert found.total_sentences == 5
     assert list(text.PartialFile(path, 0, 1)) == list(text.TextFiles(path))
+    path.write_bytes(b"a b\nc\n\nlonger than a b\xff\n" + b"d\n" * 9)
+    with pytest.raises(text.TextFileError, match="line 4 is not UTF-8 .byte 0xff at 15, 22 of"):
+        list(text.PartialFile(path, 0, 1))
 
 
 def test_parts_that_are_none_are_refused(tmp_path, fifo):

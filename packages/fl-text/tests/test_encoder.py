@@ -79,6 +79,10 @@ def test_encoders_check_their_dictionary(words, letters):
         text.WordEncoder(words).encode("cat", bos=True)
     with pytest.raises(text.TextError, match=r"ids\[1\] is 6, the vocabulary has 0 \.\. 5"):
         text.WordEncoder(words).decode([0, 6])
+    with pytest.raises(text.TextError, match=r"ids\[0\] is -1, the vocabulary has"):
+        text.WordEncoder(words).decode([-1])
+    with pytest.raises(text.TextError, match=r"ids\[0\] is True: expected an integer"):
+        text.WordEncoder(words).decode([True])
 
 
 def test_datasets_take_any_encoder(words, letters, tokenizers):

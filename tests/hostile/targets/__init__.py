@@ -9,7 +9,9 @@ from cases import Target
 from targets import (
     autograd,
     datasets,
+    decoders,
     files,
+    kernels,
     layers,
     numpy_names,
     processes,
@@ -20,8 +22,8 @@ from targets import (
 from targets.making import PACKAGES
 
 FAMILIES = (
-    *(tensors, numpy_names, autograd, layers, training, datasets, files, processes),
-    texts,
+    *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
+    *(texts, decoders),
 )
 
 
@@ -47,6 +49,7 @@ def public_names(prefix: str, module: ModuleType) -> set[str]:
 PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()))
 for _part in ("linalg", "random"):  # the same functions
     PUBLIC -= {f"ft.{_part}.{name}" for name in dir(PACKAGES["ft"]) if name != "norm"}
+PUBLIC.discard("ft.kernels.kernel")
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}
 for _family in FAMILIES:

@@ -16,12 +16,14 @@ import fl_tensor as ft
 import fl_text as text
 import fl_vision as vision
 from cases import Target
+from fl_tensor import kernels
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
     "ft.linalg": ft.linalg,
     "ft.fft": ft.fft,
     "ft.random": ft.random,
+    "ft.kernels": kernels,
     "ag": ag,
     "nn": nn,
     "data": data,

@@ -1,6 +1,6 @@
 """Arguments of a kernel as flat numbers: addresses and lengths of arrays, fields of records.
 
-Nothing is copied. What is lent is held until the kernel has returned.
+Nothing is copied. Buffers are held until the kernel has returned.
 """
 
 from __future__ import annotations
@@ -136,17 +136,29 @@ def _of_array(where: str, kind: ArrayType, is_written: bool) -> Binder:
     unaligned = itemsize - 1
 
     def bind(value: Any, numbers: list[Any], held: list[Any]) -> None:
-        try:
-            view = memoryview(value)
-            lent = _lend(view)  # TypeError unless it is writable and contiguous
-        except (TypeError, BufferError, ValueError):
-            address, view = _read_only(where, kind, is_written, value)
-            held.append(view)
+        if isinstance(value, Array):
+            view = _of_tensor(where, kind, is_written, value)
         else:
+            try:
+                view = memoryview(value)
+            except (TypeError, BufferError, ValueError):
+                raise _no_buffer(where, kind, value) from None
             if view.format not in formats:
                 raise _other_dtype(where, kind, value)
+        if not view.c_contiguous:
+            raise ArgumentError(
+                f"{where} has elements that do not lie side by side (strides {view.strides}); "
+                f"copy it first, as numpy.ascontiguousarray does"
+            )
+        if not view.readonly:
+            lent = _lend(view)
             address = _address(lent)
             held.append(lent)
+        elif is_written:
+            raise ArgumentError(f"{where} is written to, and the buffer is read-only; copy it")
+        else:
+            address = _start(view)
+            held.append(view)
         if address & unaligned and view.nbytes:
             raise ArgumentError(
                 f"{where} begins at an address that is no multiple of {itemsize} bytes; copy it"
@@ -173,32 +185,6 @@ def _formats(name: str) -> frozenset[str]:
     )
 
 
-def _read_only(where: str, kind: ArrayType, is_written: bool, value: Any) -> tuple[int, memoryview]:
-    """The address of memory that may only be read, or the error that says what is wrong."""
-    if isinstance(value, Array):
-        view = _of_tensor(where, kind, is_written, value)
-    else:
-        try:
-            view = memoryview(value)
-        except (TypeError, BufferError, ValueError):
-            raise DTypeError(
-                f"{where} is {kind} and gets a {type(value).__name__}: pass an object with a "
-                f"buffer (a NumPy array, array.array, memoryview), or a Tensor"
-            ) from None
-        if view.format not in _formats(kind.dtype.name):
-            raise _other_dtype(where, kind, value)
-        if not view.c_contiguous:
-            raise ArgumentError(
-                f"{where} has elements that do not lie side by side (strides {view.strides}); "
-                f"copy it first, as numpy.ascontiguousarray does"
-            )
-        if is_written and view.readonly:
-            raise ArgumentError(
-                f"{where} is written to, and the buffer is read-only; copy it first"
-            )
-    return _start(view), view
-
-
 def _of_tensor(where: str, kind: ArrayType, is_written: bool, value: Array) -> memoryview:
     if not isinstance(value, Tensor):
         raise DTypeError(
@@ -214,6 +200,13 @@ def _of_tensor(where: str, kind: ArrayType, is_written: bool, value: Array) -> m
     if value.device.kind != "cpu":
         raise ArgumentError(f"{where} is on {value.device}: kernels run on the host; .to('cpu')")
     return value.tobytes()
+
+
+def _no_buffer(where: str, kind: ArrayType, value: Any) -> DTypeError:
+    return DTypeError(
+        f"{where} is {kind} and gets a {type(value).__name__}: pass an object with a buffer (a "
+        f"NumPy array, array.array, memoryview), or a Tensor"
+    )
 
 
 def _other_dtype(where: str, kind: ArrayType, value: Any) -> DTypeError:

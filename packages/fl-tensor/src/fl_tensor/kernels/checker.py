@@ -82,7 +82,7 @@ class Checker(Calls):
             module=source.function.__module__,
             file=source.file,
             line=source.line,
-            tree=ast.fix_missing_locations(ast.copy_location(tree, source.tree)),
+            tree=ast.copy_location(tree, source.tree),
             parameters=self.parameters,
             result=self.result,
             callees=self.callees,
@@ -97,10 +97,7 @@ class Checker(Calls):
         """The statements of a block, rebuilt."""
         found: list[ast.stmt] = []
         for statement in body:
-            found += [
-                ast.fix_missing_locations(ast.copy_location(s, statement))
-                for s in self.statement(statement)
-            ]
+            found += [ast.copy_location(s, statement) for s in self.statement(statement)]
         return found
 
     def inner(self, body: Sequence[ast.stmt], node: ast.stmt) -> list[ast.stmt]:
@@ -170,7 +167,8 @@ class Checker(Calls):
                 f"{_hint(had, kind, name)}",
             )
         self.assigned.add(name)
-        return [ast.Assign(targets=[self.typed(ast.Name(name, ast.Store()), kind)], value=value)]
+        target = self.typed(ast.Name(name, ast.Store()), kind, node)
+        return [ast.Assign(targets=[target], value=value)]
 
     def _alias(self, node: ast.stmt, name: str, value: ast.expr) -> list[ast.stmt]:
         if self.depth or self.stored[name] > 1 or name in self.arguments:
@@ -237,8 +235,9 @@ class Checker(Calls):
         with self._loop(node) as breaks:
             body = self.inner(node.body, node)
         self._merge([(before, reached), *((found, True) for found in breaks)])
-        target = self.typed(ast.Name(node.target.id, ast.Store()), INT)
-        loop = ast.Call(func=ast.Name("range", ast.Load()), args=bounds, keywords=[])
+        target = self.typed(ast.Name(node.target.id, ast.Store()), INT, node)
+        function = ast.copy_location(ast.Name("range", ast.Load()), node)
+        loop = ast.copy_location(ast.Call(func=function, args=bounds, keywords=[]), node)
         return [ast.For(target=target, iter=loop, body=body, orelse=[], type_comment=None)]
 
     def _step(self, step: ast.expr) -> ast.expr:

@@ -27,6 +27,8 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], names: dict[str, Any] | None = None) -> None:
         """names: what its annotations may mean beside the globals of ``function``."""
+        if not hasattr(function, "__code__"):
+            raise DTypeError(f"[kernel] a {type(function).__name__}: it decorates a function")
         functools.update_wrapper(self, function)
         self._function = function
         self._names = names or {}
@@ -122,7 +124,7 @@ class Kernel:
 
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Decorator: compile a function of numbers, 1-d arrays and records, written in a small subset
-    of Python. It is for algorithms that are no tensor programs: searches, parsers, counting.
+    of Python. It is for algorithms that do not fit tensor operations: searches, parsers, counting.
 
         @ft.kernel
         def running_sum(x: Array[ft.float64]) -> None:
@@ -133,7 +135,5 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     compiled, at the first call. Without a compiler kernels run in the interpreter, with one
     KernelCompilerWarning.
     """
-    if not hasattr(function, "__code__"):
-        raise DTypeError(f"[kernel] a {type(function).__name__}: it decorates a function")
     frame = sys._getframe(1)
     return Kernel(function, {} if frame.f_locals is frame.f_globals else dict(frame.f_locals))

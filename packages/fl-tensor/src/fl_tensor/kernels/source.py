@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-import inspect
+import functools
 import linecache
-import textwrap
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from fl_tensor.errors import KernelError
 from fl_tensor.kernels.definition import Parameter
@@ -19,7 +19,28 @@ __all__ = ["MISSING", "Source"]
 
 #: What ``Source.find`` gives for a name that means nothing.
 MISSING: Any = object()
+#: The types of NamedTuples that have been read.
+_records: WeakKeyDictionary[type, RecordType] = WeakKeyDictionary()
 _TYPES = "int, float, bool, Array[DTYPE], or a NamedTuple of these"
+
+
+@functools.lru_cache(maxsize=4)
+def _functions(text: str) -> dict[int, ast.FunctionDef]:
+    """The functions of a file by their first line, that of a decorator included."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return {}
+    return {min([n.lineno, *(d.lineno for d in n.decorator_list)]): n for n in _defined(tree)}
+
+
+def _defined(node: ast.AST) -> Iterator[ast.FunctionDef]:
+    """The functions in a block and its inner blocks."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.FunctionDef):
+            yield inner
+        if not isinstance(inner, ast.expr):
+            yield from _defined(inner)
 
 
 class Source:
@@ -32,17 +53,14 @@ class Source:
         self.file = function.__code__.co_filename
         self.line = function.__code__.co_firstlineno
         self._names = names
-        try:
-            lines, first = inspect.getsourcelines(function)
-            (tree,) = ast.parse(textwrap.dedent("".join(lines))).body
-        except (OSError, TypeError, SyntaxError, ValueError):
+        linecache.checkcache(self.file)
+        text = "".join(linecache.getlines(self.file, function.__globals__))
+        tree = _functions(text).get(self.line)
+        if tree is None or tree.name != self.name:
             raise KernelError(
-                f"[kernel {self.name}] {self.file}:{self.line}: the source cannot be read; define "
-                f"the kernel by `def` in a file or a notebook"
-            ) from None
-        ast.increment_lineno(tree, max(first, 1) - 1)
-        if not isinstance(tree, ast.FunctionDef):
-            self.refuse(tree, "this is no function defined by `def`", "use `def` without `async`")
+                f"[kernel {self.name}] {self.file}:{self.line}: the source of a function defined "
+                f"by `def` cannot be read there; define the kernel by `def` in a file or a notebook"
+            )
         self.tree = tree
         self.line = tree.lineno
         cells = zip(function.__code__.co_freevars, function.__closure__ or ())
@@ -68,7 +86,7 @@ class Source:
         for parameter in [*given.posonlyargs, *given.args]:
             if parameter.annotation is None:
                 self.refuse(parameter, f"parameter {parameter.arg!r} has no type", _annotate())
-            meant = self._meaning(parameter.annotation)
+            meant = self._meaning(parameter.annotation, parameter.arg)
             found.append(Parameter(parameter.arg, self._type(meant, parameter)))
         return tuple(found)
 
@@ -80,7 +98,7 @@ class Source:
             and (self.tree.returns.value is None)
         ):
             return None
-        found = annotated(self._meaning(self.tree.returns))
+        found = annotated(self._meaning(self.tree.returns, "return"))
         if not isinstance(found, Scalar):
             self.refuse(
                 self.tree.returns, "the type of the result", "return int, float, bool or None"
@@ -111,18 +129,19 @@ class Source:
         shown = f"\n    {text}" if text else ""
         raise KernelError(f"[kernel {self.name}] {self.file}:{line}: {problem}{shown}")
 
-    def _meaning(self, annotation: ast.expr) -> Any:
-        text: Any = ast.unparse(annotation)
-        names = {name: self.find(name) for name in self._enclosing}
+    def _meaning(self, annotation: ast.expr, name: str = "") -> Any:
+        """What an annotation stands for; ``name`` is that of its parameter, or "return"."""
         try:
-            for _ in range(2):  # an annotation may be a string that is an annotation
-                if isinstance(text, str):
-                    text = eval(text, self.function.__globals__, {**self._names, **names})
+            found = self.function.__annotations__[name] if name else ast.unparse(annotation)
+            for _ in range(2):  # a string may be that of a string
+                if isinstance(found, str):
+                    names = {n: self.find(n) for n in self._enclosing}
+                    found = eval(found, self.function.__globals__, {**self._names, **names})
         except Exception as error:
             self.error(
                 annotation, f"the annotation {ast.unparse(annotation)} means nothing: {error}"
             )
-        return text
+        return found
 
     def _type(self, meant: Any, node: ast.arg) -> Type:
         found = annotated(meant)
@@ -133,6 +152,9 @@ class Source:
         self.error(node, f"parameter {node.arg!r} is {meant!r}; parameters are {_TYPES}")
 
     def _record(self, meant: Any, node: ast.arg) -> RecordType:
+        known = _records.get(meant)
+        if known is not None:
+            return known
         try:
             hints = typing.get_type_hints(meant, localns=dict(self._names))
         except Exception as error:
@@ -147,7 +169,8 @@ class Source:
                     f"int, float, bool or Array[DTYPE]",
                 )
             fields.append((name, found))
-        return RecordType(meant.__name__, tuple(fields))
+        made = _records[meant] = RecordType(meant.__name__, tuple(fields))
+        return made
 
 
 def _annotate() -> str:

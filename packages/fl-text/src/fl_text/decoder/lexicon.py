@@ -141,8 +141,8 @@ def _bonus(
     for word, more in hot_words.items():
         if word not in words:
             raise TextError(f"[text] hot word {word!r} is not in the lexicon: add its spelling")
-        if not np.isfinite(more):
-            raise TextError(f"[text] the boost of {word!r} is {more}: give a finite number")
+        if not isinstance(more, (int, float, np.number)) or not np.isfinite(more):
+            raise TextError(f"[text] the boost of {word!r} is {more!r}: give a finite number")
         boost[words.get_index(word)] = more
     result: np.ndarray = word_score + boost[trie.tables.label]
     return result

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from fl_tensor.annotations import Checked
 from fl_text.errors import TextError
 
 CRITERIA = ("ctc", "asg")
 
 
 @dataclass(frozen=True)
-class DecoderOptions:
+class DecoderOptions(Checked):
     """Settings of the beam-search decoders.
 
     Scores of hypotheses are natural logarithms (or whatever the emissions are). Scores of language
@@ -48,13 +49,18 @@ class DecoderOptions:
     def __post_init__(self) -> None:
         for name in ("beam_size", "beam_size_token"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 2**31:
+            if not 1 <= value < 2**31:
                 raise TextError(
                     f"[text] DecoderOptions: {name} is {value!r}: give an int from 1 to 2**31 - 1"
                 )
         for name in ("beam_threshold", "lm_weight", "word_score", "sil_score", "eos_score"):
-            self._real(name, math.isfinite)
-        self._real("unk_score", lambda value: value < math.inf)
+            value = getattr(self, name)
+            if not math.isfinite(value):
+                raise TextError(f"[text] DecoderOptions: {name} is {value!r}: give a finite number")
+        if not self.unk_score < math.inf:
+            raise TextError(
+                f"[text] DecoderOptions: unk_score is {self.unk_score!r}: give a number, or -inf"
+            )
         if self.beam_threshold < 0:
             raise TextError(
                 f"[text] DecoderOptions: beam_threshold is {self.beam_threshold}: it is a distance"
@@ -64,8 +70,3 @@ class DecoderOptions:
             raise TextError(
                 f"[text] DecoderOptions: criterion is {self.criterion!r}: use one of {CRITERIA}"
             )
-
-    def _real(self, name: str, fits: object) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not fits(value):  # type: ignore[operator]
-            raise TextError(f"[text] DecoderOptions: {name} is {value!r}: give a finite number")

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from fl_tensor.annotations import Checked, explained
 from fl_text.decoder.hypothesis import Hypothesis, Labelling
 from fl_text.decoder.models import Model
 from fl_text.decoder.options import DecoderOptions
@@ -20,7 +21,7 @@ from fl_text.dictionary import Dictionary
 from fl_text.errors import TextError
 
 
-class BeamSearch:
+class BeamSearch(Checked):
     """Decodes emissions; a subclass says how hypotheses go on. Threads may share a decoder."""
 
     _labelling: Labelling
@@ -49,6 +50,7 @@ class BeamSearch:
         self._transitions = _transitions(transitions, self.tokens, asg)
         self._free: deque[Tables] = deque()
 
+    @explained
     def decode(self, emissions: object, n_best: int | None = None) -> list[Hypothesis]:
         """The hypotheses of an utterance, the best first; `n_best` of them at most.
 
@@ -65,6 +67,7 @@ class BeamSearch:
             stream.step(emissions)
             return stream.end(n_best)
 
+    @explained
     def decode_batch(
         self,
         emissions: Sequence[object] | np.ndarray,
@@ -80,6 +83,8 @@ class BeamSearch:
         utterances = list(emissions)
         if lengths is not None:
             utterances = _cut(utterances, lengths)
+        if threads is not None and (threads < 1 or threads != int(threads)):
+            raise TextError(f"[text] decode_batch: threads is {threads}: give 1 or more")
         workers = min(threads or os.cpu_count() or 1, len(utterances))
         if workers < 2:
             return [self.decode(frames, n_best) for frames in utterances]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import fl_tensor as ft
+from fl_tensor.annotations import explained
 from fl_tensor.kernels import Array
 from fl_text.decoder.emissions import frames_of
 from fl_text.decoder.hypothesis import Hypothesis, Paths
@@ -81,6 +82,7 @@ class Stream:
         where = beam.counts[TOP : TOP + 1]
         return self._hypotheses(where, beam.score[where], np.zeros(1), np.ones(1))[0]
 
+    @explained
     def prune(self, look_back: int | None = None) -> Hypothesis | None:
         """Takes out what is settled: the words that all hypotheses share. None if there are none.
 
@@ -104,6 +106,7 @@ class Stream:
         settled = self._search._labelling.settled(self._tokens, self._words)
         return self._settle(settled) if settled else None
 
+    @explained
     def end(self, n_best: int | None = None) -> list[Hypothesis]:
         """The hypotheses at the end of the utterance, the best first; the stream is over.
 
@@ -112,6 +115,8 @@ class Stream:
         """
         self._check()
         try:
+            if n_best is not None and n_best < 1:
+                raise TextError(f"[text] n_best is {n_best}: give at least 1")
             return self._final(n_best)
         finally:
             self.close()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 import fl_tensor as ft
+from fl_tensor.annotations import Checked
 from fl_tensor.kernels import Array
 from fl_text.dictionary import Dictionary
 from fl_text.errors import TextError
@@ -36,7 +37,7 @@ class TrieTables(NamedTuple):
     label: Array[ft.int32]
 
 
-class Trie:
+class Trie(Checked):
     """The spellings of words as a prefix tree, with a score for each prefix.
 
     Parameters
@@ -71,6 +72,8 @@ class Trie:
     ) -> None:
         if smearing not in SMEARINGS:
             raise TextError(f"[text] Trie: smearing is {smearing!r}: use one of {SMEARINGS}")
+        if tokens != int(tokens) or not 1 <= tokens < 2**30:
+            raise TextError(f"[text] Trie: tokens is {tokens!r}: give the number of tokens")
         spelled = list(spellings)
         lengths = np.array([len(s) for s in spelled], np.int64)
         flat = np.array([t for s in spelled for t in s], np.int64)

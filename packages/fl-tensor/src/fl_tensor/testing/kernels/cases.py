@@ -160,6 +160,18 @@ def both(x: Array[ft.int64], y: Array[ft.int64]) -> int:
 
 
 @ft.kernel
+def order(x: Array[ft.int64], n: int) -> int:
+    """What is evaluated, and in which order, shows in ``x``."""
+    a = swap(x, 0, 1) if n > 0 else swap(x, 1, 2)
+    if n > 1 or swap(x, 0, 2) > 3:
+        a += x[n] if n < len(x) else 100
+    if n < 0 and swap(x, 1, 2) == 5:
+        a += 1000
+    x[swap(x, 0, 1) & 1] = swap(x, 1, 2) * 10
+    return a + (swap(x, 0, 1) - swap(x, 1, 2)) * (1 if 0 < swap(x, 0, 2) < swap(x, 0, 1) else 7)
+
+
+@ft.kernel
 def roots(x: Array[ft.float64]) -> float:
     total = 0.0
     for i in range(len(x)):
@@ -218,6 +230,7 @@ CASES: dict[str, tuple[Kernel, Callable[[], list[tuple[Any, ...]]]]] = {
     "no result": (fill, lambda: [(array("f", [1.0] * 4), k, 0.1) for k in (0, 3, 4)]),
     "callees": (callees, lambda: [(table(), n) for n in (0, 3, 5)]),
     "both": (both, lambda: [(_ints(1, 5, 9), _ints(2, 3, 4)), (same := _ints(1, 5, 9), same)]),
+    "order": (order, lambda: [(_ints(3, 5, 9), n) for n in (-2, -1, 0, 1, 2, 3, 1 << 40)]),
     "roots": (roots, lambda: [(array("d", [2.0, 1e-310, 1e300, 0.1, 3.0]),)]),
     "no elements": (roots, lambda: [(array("d"),)]),
 }
