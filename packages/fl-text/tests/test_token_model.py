@@ -106,16 +106,30 @@ def test_it_is_a_language_model(network: GPT2) -> None:
     assert not lm.finish(ints(lm.start())).any()
 
 
+def test_a_decoder_may_have_other_numbers_for_the_tokens(network: GPT2) -> None:
+    lm, plain = TokenModel(network, BOS, EOS, tokens=[3, 1, 7]), TokenModel(network, BOS, EOS)
+    one = lm.extend(ints(lm.start()), ints(2))
+    other = plain.extend(ints(plain.start()), ints(7))
+    assert (lm.scores(one) == plain.scores(other)[:, [3, 1, 7]]).all()
+    assert lm.finish(one) == plain.finish(other)
+    with pytest.raises(TextError, match="tokens=11: the network has 0 to 10"):
+        TokenModel(network, BOS, tokens=[0, VOCABULARY])
+    with pytest.raises(TextError, match="token 3: there are 0 to 2"):
+        lm.extend(one, ints(3))
+
+
 def test_what_does_not_fit_is_refused(network: GPT2) -> None:
+    with pytest.raises(TextError, match="a str is no causal network: give one"):
+        TokenModel("gpt2", 0)  # type: ignore[arg-type]
     with pytest.raises(TextError, match="training mode: call its eval"):
         TokenModel(GPT2(tokens=5, steps=4, size=4, heads=1, layers=1), 0)
-    with pytest.raises(TextError, match="end=11: the network has tokens 0 to 10"):
+    with pytest.raises(TextError, match="end=11: the network has 0 to 10"):
         TokenModel(network, BOS, end=VOCABULARY)
     lm = TokenModel(network, BOS)
     with pytest.raises(TextError, match="start=-1 is no token of the network"):
         TokenModel(network, -1)
     state = ints(lm.start())
-    with pytest.raises(TextError, match="token 11: the network has 0 to 10"):
+    with pytest.raises(TextError, match="token 11: there are 0 to 10"):
         lm.extend(state, ints(11))
     for _ in range(15):
         state = lm.extend(state, ints(0))

@@ -142,6 +142,8 @@ class CheckedLM(Checked):
             for name in ("start", "extend", "scores", "finish", "release")
             if not callable(getattr(model, name, None))
         ]
+        if isinstance(model, type):
+            raise TextError(f"[{model.__name__}] it is a class: give an object of it")
         if missing:
             raise TextError(
                 f"[{type(model).__name__}] it is no language model: it has no method "

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from fl_tensor.annotations import Checked
 from fl_text.decoder.histories import Histories
 from fl_text.decoder.hypothesis import Hypothesis
 from fl_text.decoder.options import DecoderOptions
@@ -76,7 +77,7 @@ class Step(NamedTuple):
     parent: np.ndarray
 
 
-class Seq2SeqDecoder:
+class Seq2SeqDecoder(Checked):
     """What both decoders have in common; a subclass says which outputs follow."""
 
     _labels: OutputLabels
@@ -275,6 +276,7 @@ def token_number(tokens: Dictionary, token: str | int, what: str) -> int:
         if token not in tokens:
             raise TextError(f"{what} {token!r} is not in the dictionary: add it, or name another")
         return tokens.get_index(token)
-    if isinstance(token, bool) or not 0 <= token < tokens.index_size():
+    whole = isinstance(token, int) and not isinstance(token, bool)
+    if not whole or not 0 <= token < tokens.index_size():
         raise TextError(f"{what} is {token!r}: tokens are 0 to {tokens.index_size() - 1}")
     return int(token)
