@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_text import TextError
+from fl_text import Dictionary, TextError
+from fl_text.decoder import DecoderOptions, LexiconFreeSeq2SeqDecoder, TransducerDecoder
 from fl_text.language_model import CheckedLM, LanguageModel
 from fl_text.models import GPT2
 from fl_text.token_model import TokenModel
@@ -116,6 +117,47 @@ def test_a_decoder_may_have_other_numbers_for_the_tokens(network: GPT2) -> None:
         TokenModel(network, BOS, tokens=[0, VOCABULARY])
     with pytest.raises(TextError, match="token 3: there are 0 to 2"):
         lm.extend(one, ints(3))
+
+
+def total(network: GPT2, tokens: list[int]) -> float:
+    """log p of a sequence that ends with EOS, or was cut, without a cache."""
+    rows = [whole(network, tokens[:k])[token] for k, token in enumerate(tokens)]
+    return float(sum(rows))
+
+
+def test_decoders_ask_for_whole_sequences_and_release_all(network: GPT2) -> None:
+    lm = TokenModel(network, BOS, EOS)
+    names = Dictionary([f"t{k}" for k in range(VOCABULARY)])
+    options = DecoderOptions(beam_size=6, lm_weight=1.3)
+    held: list[int] = []
+
+    def update(tokens: Any, states: Any) -> Any:
+        held.append(lm.cached_rows)
+        return np.tile(np.linspace(0, -1, VOCABULARY), (len(tokens), 1)), states
+
+    found = LexiconFreeSeq2SeqDecoder(
+        names, update, lm, options, eos=EOS, max_output_length=7
+    ).decode()
+    assert len(found) == 6 and max(held) <= 2 * 6 and lm.cached_rows == 0
+    for h in found:
+        assert h.lm_score == pytest.approx(total(network, list(h.tokens)) / np.log(10), abs=1e-4)
+
+    def predict(tokens: Any, states: Any) -> Any:
+        return np.zeros((len(tokens), 1)), None
+
+    def joint(frame: Any, outputs: Any) -> Any:
+        held.append(lm.cached_rows)
+        return np.tile(np.linspace(0, -1, VOCABULARY), (len(outputs), 1))
+
+    held.clear()
+    found = TransducerDecoder(names, predict, joint, lm, options, blank=BOS, max_symbols=2).decode(
+        np.zeros((4, 1))
+    )
+    assert len(found) == 6 and lm.cached_rows == 0
+    assert max(held) <= 2 * 6 * 3, "in a frame, hypotheses with 0 to 2 more labels"
+    for h in found:
+        expected = total(network, [*h.tokens, EOS]) / np.log(10)
+        assert h.lm_score == pytest.approx(expected, abs=1e-4)
 
 
 def test_what_does_not_fit_is_refused(network: GPT2) -> None:
