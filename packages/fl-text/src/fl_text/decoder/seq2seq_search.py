@@ -200,11 +200,22 @@ class Seq2SeqSearch:
         found = join_beams(parts)
         limit = max(found.score.max(initial=LOWEST) - options.beam_threshold, LOWEST)
         found = found.take(np.flatnonzero(found.score >= limit))
-        found = decoder._merge(found, self._histories)
-        beam = found.take(highest(found.score, options.beam_size))
+        merged = self._merged(found)
+        beam = merged.take(highest(merged.score, options.beam_size))
         added = np.flatnonzero(beam.word >= 0)
         beam.history[added] = self._histories.extend(beam.history[added], beam.word[added])
         return beam
+
+    def _merged(self, found: Beam) -> Beam:
+        """At least the best `beam_size` candidates, merged, or all of them."""
+        decoder, options = self._decoder, self._decoder.options
+        if not options.log_add and len(found) > 2 * options.beam_size:
+            # Where the larger one stays, the best candidates have the best of what is merged.
+            best = found.take(highest(found.score, 2 * options.beam_size))
+            merged = decoder._merge(best, self._histories)
+            if len(merged) >= options.beam_size:
+                return merged
+        return decoder._merge(found, self._histories)
 
     def best(self) -> Hypothesis:
         """The best hypothesis so far, complete or not."""
