@@ -148,8 +148,8 @@ def write_arpa(path: Path, names: list[str], pairs: int, rng: np.random.Generato
 
 
 @dataclass
-class Problem:
-    """What several cases share."""
+class Shared:
+    """Words, spellings and a language model of several cases."""
 
     names: list[str]
     words: list[str]
@@ -165,7 +165,7 @@ class Problem:
 
 
 @lru_cache(maxsize=1)
-def problem(folder: str, words: int, tokens: int) -> Problem:
+def problem(folder: str, words: int, tokens: int) -> Shared:
     rng = np.random.default_rng(words + tokens)
     spelled = spellings(words, tokens, rng) if words else []
     named = ["w" + "_".join(map(str, s[:-1])) for s in spelled]
@@ -173,7 +173,7 @@ def problem(folder: str, words: int, tokens: int) -> Problem:
     path = Path(folder) / f"{words}-{tokens}.arpa"
     pairs = 300_000 if words > 1000 else 20_000 if words else 60_000
     write_arpa(path, named or names, pairs, rng)
-    return Problem(names, [*named, "<unk>"], spelled, path, NGramModel.from_arpa(path))
+    return Shared(names, [*named, "<unk>"], spelled, path, NGramModel.from_arpa(path))
 
 
 def emissions(case: Case, spelled: list[list[int]], rng: np.random.Generator) -> np.ndarray:
@@ -191,7 +191,7 @@ def emissions(case: Case, spelled: list[list[int]], rng: np.random.Generator) ->
     return x.astype(np.float32)
 
 
-def ours(case: Case, shared: Problem, transitions: Any) -> LexiconDecoder | LexiconFreeDecoder:
+def ours(case: Case, shared: Shared, transitions: Any) -> LexiconDecoder | LexiconFreeDecoder:
     tokens = text.Dictionary(shared.names)
     special: dict[str, Any] = {"silence": 0, "blank": case.tokens - 1, "transitions": transitions}
     if not case.words:
@@ -201,7 +201,7 @@ def ours(case: Case, shared: Problem, transitions: Any) -> LexiconDecoder | Lexi
     return LexiconDecoder(trie, tokens, shared.lm, case.options, words=words, **special)
 
 
-def theirs(case: Case, shared: Problem, transitions: Any) -> Any:
+def theirs(case: Case, shared: Shared, transitions: Any) -> Any:
     """flashlight-text's decoder."""
     from flashlight.lib.text import decoder
     from flashlight.lib.text.decoder.kenlm import KenLM

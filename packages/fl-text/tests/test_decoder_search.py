@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -233,3 +235,13 @@ def test_a_batch_is_decoded_in_threads(tmp_path: Path) -> None:
         decoder.decode_batch(utterances, [6, 7, 3, 5, 1])
     with pytest.raises(TextError, match="5 utterances, but 2 lengths"):
         decoder.decode_batch(utterances, [6, 6])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are protected as on Linux")
+@pytest.mark.parametrize("side", ["before", "behind"])
+def test_compiled_kernels_stay_inside_their_arrays(side: str) -> None:
+    pytest.importorskip("fl_jit")
+    script = Path(__file__).with_name("guarded_decoders.py")
+    count = os.environ.get("FL_DECODER_GUARDED", "10")
+    done = subprocess.run([sys.executable, script, count, side], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""What a decoder returns: scores, words, tokens, and when each word was said."""
+"""Hypotheses: scores, words, tokens, and when each word was said."""
 
 from __future__ import annotations
 

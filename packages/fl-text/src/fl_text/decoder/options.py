@@ -1,4 +1,4 @@
-"""What a beam search may do, with the names and defaults of the original's programs."""
+"""Options of beam search, with the names and defaults of the original's programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the decoders of emissions have in common: borders, tables that are used again, threads."""
+"""The common part of decoders of emissions: borders, tables that are used again, threads."""
 
 from __future__ import annotations
 
