@@ -217,8 +217,9 @@ def test_what_does_not_fit_is_refused() -> None:
             free(update, max_output_length=length)
     with pytest.raises(TextError, match="eos '<eos>' is not in the dictionary"):
         LexiconFreeSeq2SeqDecoder(tokens, update, eos="<eos>")
-    with pytest.raises(TextError, match="eos is 5: tokens are 0 to 4"):
-        LexiconFreeSeq2SeqDecoder(tokens, update, eos=5)
+    for eos in (5, -1, 1.5, None):
+        with pytest.raises(TextError, match=f"eos is {eos}: tokens are 0 to 4"):
+            LexiconFreeSeq2SeqDecoder(tokens, update, eos=eos)  # type: ignore[arg-type]
     with pytest.raises(TextError, match="update is None: give a function"):
         LexiconFreeSeq2SeqDecoder(tokens, None)  # type: ignore[arg-type]
     with pytest.raises(TextError, match="ZeroLM.scores.*gave 4 scores.*decoder has 5 tokens"):

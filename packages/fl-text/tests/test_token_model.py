@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import fl_tensor as ft
-from fl_text import TextError
+from fl_text import Dictionary, TextError
+from fl_text.decoder import DecoderOptions, LexiconFreeSeq2SeqDecoder, TransducerDecoder
 from fl_text.language_model import CheckedLM, LanguageModel
 from fl_text.models import GPT2
 from fl_text.token_model import TokenModel
@@ -106,16 +107,71 @@ def test_it_is_a_language_model(network: GPT2) -> None:
     assert not lm.finish(ints(lm.start())).any()
 
 
+def test_a_decoder_may_have_other_numbers_for_the_tokens(network: GPT2) -> None:
+    lm, plain = TokenModel(network, BOS, EOS, tokens=[3, 1, 7]), TokenModel(network, BOS, EOS)
+    one = lm.extend(ints(lm.start()), ints(2))
+    other = plain.extend(ints(plain.start()), ints(7))
+    assert (lm.scores(one) == plain.scores(other)[:, [3, 1, 7]]).all()
+    assert lm.finish(one) == plain.finish(other)
+    with pytest.raises(TextError, match="tokens=11: the network has 0 to 10"):
+        TokenModel(network, BOS, tokens=[0, VOCABULARY])
+    with pytest.raises(TextError, match="token 3: there are 0 to 2"):
+        lm.extend(one, ints(3))
+
+
+def total(network: GPT2, tokens: list[int]) -> float:
+    """log p of a sequence that ends with EOS, or was cut, without a cache."""
+    rows = [whole(network, tokens[:k])[token] for k, token in enumerate(tokens)]
+    return float(sum(rows))
+
+
+def test_decoders_ask_for_whole_sequences_and_release_all(network: GPT2) -> None:
+    lm = TokenModel(network, BOS, EOS)
+    names = Dictionary([f"t{k}" for k in range(VOCABULARY)])
+    options = DecoderOptions(beam_size=6, lm_weight=1.3)
+    held: list[int] = []
+
+    def update(tokens: Any, states: Any) -> Any:
+        held.append(lm.cached_rows)
+        return np.tile(np.linspace(0, -1, VOCABULARY), (len(tokens), 1)), states
+
+    found = LexiconFreeSeq2SeqDecoder(
+        names, update, lm, options, eos=EOS, max_output_length=7
+    ).decode()
+    assert len(found) == 6 and max(held) <= 2 * 6 and lm.cached_rows == 0
+    for h in found:
+        assert h.lm_score == pytest.approx(total(network, list(h.tokens)) / np.log(10), abs=1e-4)
+
+    def predict(tokens: Any, states: Any) -> Any:
+        return np.zeros((len(tokens), 1)), None
+
+    def joint(frame: Any, outputs: Any) -> Any:
+        held.append(lm.cached_rows)
+        return np.tile(np.linspace(0, -1, VOCABULARY), (len(outputs), 1))
+
+    held.clear()
+    found = TransducerDecoder(names, predict, joint, lm, options, blank=BOS, max_symbols=2).decode(
+        np.zeros((4, 1))
+    )
+    assert len(found) == 6 and lm.cached_rows == 0
+    assert max(held) <= 2 * 6 * 3, "in a frame, hypotheses with 0 to 2 more labels"
+    for h in found:
+        expected = total(network, [*h.tokens, EOS]) / np.log(10)
+        assert h.lm_score == pytest.approx(expected, abs=1e-4)
+
+
 def test_what_does_not_fit_is_refused(network: GPT2) -> None:
+    with pytest.raises(TextError, match="a str is no causal network: give one"):
+        TokenModel("gpt2", 0)  # type: ignore[arg-type]
     with pytest.raises(TextError, match="training mode: call its eval"):
         TokenModel(GPT2(tokens=5, steps=4, size=4, heads=1, layers=1), 0)
-    with pytest.raises(TextError, match="end=11: the network has tokens 0 to 10"):
+    with pytest.raises(TextError, match="end=11: the network has 0 to 10"):
         TokenModel(network, BOS, end=VOCABULARY)
     lm = TokenModel(network, BOS)
     with pytest.raises(TextError, match="start=-1 is no token of the network"):
         TokenModel(network, -1)
     state = ints(lm.start())
-    with pytest.raises(TextError, match="token 11: the network has 0 to 10"):
+    with pytest.raises(TextError, match="token 11: there are 0 to 10"):
         lm.extend(state, ints(11))
     for _ in range(15):
         state = lm.extend(state, ints(0))

@@ -226,6 +226,9 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(TextError, match=r"\[TransducerDecoder.joint\] the score of token 0.*nan"):
         decoder.decode(networks.encoded)
     networks = Networks(0, 2)
+    networks.predict = lambda tokens, states: (None, None)  # type: ignore[method-assign]
+    with pytest.raises(TextError, match=r"\[TransducerDecoder.predict\] the outputs are None"):
+        networks.decoder().decode(networks.encoded)
     networks.predict = lambda tokens, states: (np.zeros(3), None)  # type: ignore[method-assign]
     with pytest.raises(TextError, match=r"\[TransducerDecoder.predict\] states have shape \(3,\)"):
         networks.decoder().decode(networks.encoded)

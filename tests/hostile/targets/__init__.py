@@ -16,6 +16,7 @@ from targets import (
     ngrams,
     numpy_names,
     processes,
+    sequence_decoders,
     tensors,
     texts,
     training,
@@ -24,7 +25,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders),
+    *(texts, ngrams, decoders, sequence_decoders),
 )
 
 

@@ -46,6 +46,7 @@ class TokenModel(Checked):
     model   a network in eval mode that takes tokens and caches, as `GPT2` does
     start   the token before the first one (`tokenizer.bos_id`, or what the model was trained with)
     end     the token that ends a sequence; without one `finish` scores nothing
+    tokens  the network's token for each token of the decoder, if their numbers differ
 
     A state holds the keys and values of its sequence; a longer one takes over those of its parent
     and runs the network for one token. Sequences of equal length run as one batch. Memory is that
@@ -53,7 +54,18 @@ class TokenModel(Checked):
     Raises `TextError` for a network in training mode and for sequences that it does not take.
     """
 
-    def __init__(self, model: CausalModel, start: int, end: int | None = None) -> None:
+    def __init__(
+        self,
+        model: CausalModel,
+        start: int,
+        end: int | None = None,
+        tokens: Sequence[int] | None = None,
+    ) -> None:
+        if not callable(getattr(model, "caches", None)) or not hasattr(model, "training"):
+            raise TextError(
+                f"[TokenModel] a {type(model).__name__} is no causal network: give one that takes "
+                "tokens and caches, such as fl_text.models.GPT2"
+            )
         if model.training:
             raise TextError("[TokenModel] the network is in training mode: call its eval() first")
         self.model = model
@@ -65,11 +77,13 @@ class TokenModel(Checked):
             scores = self._run([start], model.caches())[1]
         except ft.IndexingError as error:
             raise TextError(f"[TokenModel] start={start} is no token of the network") from error
-        self.vocabulary = scores.shape[1]
-        if end is not None and not 0 <= end < self.vocabulary:
-            raise TextError(
-                f"[TokenModel] end={end}: the network has tokens 0 to {self.vocabulary - 1}"
-            )
+        size = scores.shape[1]
+        chosen = list(range(size) if tokens is None else tokens)
+        for name, token in [("end", end), *(("tokens", token) for token in chosen)]:
+            if token is not None and not 0 <= token < size:
+                raise TextError(f"[TokenModel] {name}={token}: the network has 0 to {size - 1}")
+        self.vocabulary = len(chosen)
+        self._tokens = np.array(chosen, np.int64)
 
     @property
     def cached_rows(self) -> int:
@@ -85,7 +99,7 @@ class TokenModel(Checked):
         bad = (tokens < 0) | (tokens >= self.vocabulary)
         if bad.any():
             raise TextError(
-                f"[TokenModel] token {tokens[bad][0]}: the network has 0 to {self.vocabulary - 1}"
+                f"[TokenModel] token {tokens[bad][0]}: there are 0 to {self.vocabulary - 1}"
             )
         by_length: dict[int, list[int]] = defaultdict(list)
         for k, (block, _) in enumerate(places):
@@ -95,20 +109,21 @@ class TokenModel(Checked):
             # Rows of one block are picked by one gather.
             together.sort(key=lambda k: id(places[k][0]))
             caches = self._branch([places[k] for k in together])
-            found[together] = self._add(*self._run(tokens[together].tolist(), caches))
+            found[together] = self._add(*self._run(self._tokens[tokens[together]].tolist(), caches))
         return found
 
     def scores(self, states: IntArray) -> FloatArray:
         rows = np.empty((len(states), self.vocabulary), np.float32)
         for k, state in enumerate(states.tolist()):
             block, row = self._where(state)
-            rows[k] = block.scores[row]
+            rows[k] = block.scores[row, self._tokens]
         return rows
 
     def finish(self, states: IntArray) -> FloatArray:
         if self._end is None:
             return np.zeros(len(states), np.float32)
-        return self.scores(states)[:, self._end]
+        places = [self._where(state) for state in states.tolist()]
+        return np.array([block.scores[row, self._end] for block, row in places], np.float32)
 
     def release(self, states: IntArray) -> None:
         touched = {}

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from fl_tensor.annotations import Checked
 from fl_text.decoder.histories import Histories
 from fl_text.decoder.hypothesis import Hypothesis
 from fl_text.decoder.options import DecoderOptions
@@ -76,7 +77,7 @@ class Step(NamedTuple):
     parent: np.ndarray
 
 
-class Seq2SeqDecoder:
+class Seq2SeqDecoder(Checked):
     """What both decoders have in common; a subclass says which outputs follow."""
 
     _labels: OutputLabels
@@ -199,11 +200,22 @@ class Seq2SeqSearch:
         found = join_beams(parts)
         limit = max(found.score.max(initial=LOWEST) - options.beam_threshold, LOWEST)
         found = found.take(np.flatnonzero(found.score >= limit))
-        found = decoder._merge(found, self._histories)
-        beam = found.take(highest(found.score, options.beam_size))
+        merged = self._merged(found)
+        beam = merged.take(highest(merged.score, options.beam_size))
         added = np.flatnonzero(beam.word >= 0)
         beam.history[added] = self._histories.extend(beam.history[added], beam.word[added])
         return beam
+
+    def _merged(self, found: Beam) -> Beam:
+        """At least the best `beam_size` candidates, merged, or all of them."""
+        decoder, options = self._decoder, self._decoder.options
+        if not options.log_add and len(found) > 2 * options.beam_size:
+            # Where the larger one stays, the best candidates have the best of what is merged.
+            best = found.take(highest(found.score, 2 * options.beam_size))
+            merged = decoder._merge(best, self._histories)
+            if len(merged) >= options.beam_size:
+                return merged
+        return decoder._merge(found, self._histories)
 
     def best(self) -> Hypothesis:
         """The best hypothesis so far, complete or not."""
@@ -275,6 +287,7 @@ def token_number(tokens: Dictionary, token: str | int, what: str) -> int:
         if token not in tokens:
             raise TextError(f"{what} {token!r} is not in the dictionary: add it, or name another")
         return tokens.get_index(token)
-    if isinstance(token, bool) or not 0 <= token < tokens.index_size():
+    whole = isinstance(token, int) and not isinstance(token, bool)
+    if not whole or not 0 <= token < tokens.index_size():
         raise TextError(f"{what} is {token!r}: tokens are 0 to {tokens.index_size() - 1}")
     return int(token)

@@ -1,10 +1,10 @@
 """Time-synchronous beam search with a transducer (RNN-T): batched calls of its networks.
 
-A transducer gives, for a frame and the labels so far, a distribution over labels and a blank, which
-leads to the next frame. Graves, Sequence transduction with recurrent neural networks, 2012. The
-search is algorithm 1 of Saon, Tueske & Audhkhasi, Alignment-length synchronous decoding for RNN
-transducer, 2020, with equal label sequences merged by adding probabilities: in each frame every
-hypothesis takes a blank, or up to `max_symbols` labels and then a blank.
+For a frame and the labels so far, a transducer gives a distribution over labels and a blank, which
+leads to the next frame (Graves, Sequence transduction with recurrent neural networks, 2012). In
+each frame every hypothesis takes a blank, or up to `max_symbols` labels and then a blank. This is
+algorithm 1 of Saon, Tueske & Audhkhasi, Alignment-length synchronous decoding for RNN transducer,
+2020. Hypotheses with equal labels are merged, and their probabilities added.
 
 Two functions of the caller are the networks. `predict(previous_tokens, states) -> (outputs,
 new_states)` has rows for hypotheses, as in `fl_text.decoder.seq2seq_search`; its first call has one
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import fl_tensor as ft
+from fl_tensor.annotations import Checked
 from fl_text.decoder.histories import Histories
 from fl_text.decoder.hypothesis import Hypothesis
 from fl_text.decoder.models import AnyModel
@@ -55,7 +56,7 @@ def join_beams(parts: list[Beam]) -> Beam:
     return Beam(*(np.concatenate(fields) for fields in zip(*parts, strict=True)))
 
 
-class TransducerDecoder:
+class TransducerDecoder(Checked):
     """Finds the most likely label sequences of a transducer.
 
     Parameters
@@ -155,6 +156,8 @@ class TransducerDecoder:
         name = "TransducerDecoder.predict"
         answer = self.predict(tokens.astype(np.int64), states)
         outputs, new = pair_of(answer, name, "outputs and new states")
+        if outputs is None:
+            raise TextError(f"[{name}] the outputs are None: give a row for each hypothesis")
         for tree in (outputs, new):
             check_rows(tree, len(tokens), name)
         return outputs, new
