@@ -1,10 +1,10 @@
 """Graphs of scores for ``search.search``: the tape as it is, and the tape adapted to the search.
 
-``Plain`` describes the methods of a graph. ``Fused`` records fewer nodes. ``Prune`` and
-``FrameLifetime`` are recorders around a search:
+``Plain`` describes the methods of a graph. ``Released`` ends the lifetime of nodes early. ``Fused``
+records one node for each hypothesis in the beam. ``Prune`` is a recorder around a search:
 
-    with FrameLifetime() as lifetime:
-        found = search(Fused(20.0, lifetime), trie, scores, beam=50, target=[3, 1])
+    with Prune(20.0):
+        found = search(Plain(), trie, scores, beam=50, target=[3, 1])
     found.loss.backward()
 """
 
@@ -97,11 +97,31 @@ class Plain:
         """Called after each frame with the scores that stay in the beam."""
 
 
-class Score(NamedTuple):
-    """A score of a ``Fused`` graph: its value as a number, and the variable that has its node."""
+class Released(Plain):
+    """The plain graph, whose nodes live as long as a hypothesis in the beam leads to them, even if
+    its scores are kept. ``lifetime`` counts nodes."""
 
-    value: float
-    variable: Any
+    def __init__(self) -> None:
+        self.lifetime = FrameLifetime()
+
+    def merge(self, paths: Paths, emission: Any) -> Any:
+        with self.lifetime:
+            return super().merge(paths, emission)
+
+    def end_of_frame(self, survivors: Sequence[Any]) -> None:
+        self.lifetime.end_of_frame([score.grad_fn for score in survivors])
+
+
+class Score:
+    """A score of a ``Fused`` graph: its value as a number. Its variable has a node with these
+    operands and factors of the gradient, and is made when the score enters the beam."""
+
+    __slots__ = ("factors", "operands", "value", "variable")
+
+    def __init__(self, value: float, variable: Any = None) -> None:
+        self.value, self.variable = value, variable
+        self.operands: list[Any] = []
+        self.factors: list[float] = []
 
 
 class Arc(NamedTuple):
@@ -112,15 +132,14 @@ class Arc(NamedTuple):
 
 
 class Fused:
-    """A node for each hypothesis. Python computes the values and the share of each path in the
-    gradient, so the tape has nothing to compute before the backward pass.
+    """A node for each hypothesis in the beam. Python computes values and the share of each path, so
+    the search needs no node to decide which hypotheses remain.
 
     Paths with a share of less than ``exp(-below)`` are left out of the graph.
     """
 
-    def __init__(self, below: float = math.inf, lifetime: FrameLifetime | None = None) -> None:
+    def __init__(self, below: float = math.inf) -> None:
         self.least = math.exp(-below)
-        self.lifetime = lifetime
 
     def cells(self, table: Any) -> Callable[[int, int], Score]:
         values = table.tolist()
@@ -142,26 +161,28 @@ class Fused:
         most = max(values)
         shares = [math.exp(value - most) for value in values]
         total = sum(shares)
-        value = most + math.log(total)
-        operands, factors = [], []
+        made = Score(most + math.log(total))
         if emission is not None:
-            value += emission.value
-            operands, factors = [emission.variable], [1.0]
+            made.value += emission.value
+            made.operands, made.factors = [emission.variable], [1.0]
         for (score, arc), share in zip(paths, shares):
-            if share >= total * self.least:
-                operands += (score.variable, *arc.variables)
-                factors += [share / total] * (1 + len(arc.variables))
-        return Score(value, hypothesis(value, operands, factors))
+            if share >= min(total * self.least, 1.0):  # the best one always
+                made.operands += (score.variable, *arc.variables)
+                made.factors += [share / total] * (1 + len(arc.variables))
+        return made
 
     def value(self, score: Score) -> float:
         return score.value
 
     def result(self, score: Score) -> Any:
+        if score.variable is None:
+            score.variable = hypothesis(score.value, score.operands, score.factors)
+            score.operands = score.factors = []
         return score.variable
 
     def end_of_frame(self, survivors: Sequence[Score]) -> None:
-        if self.lifetime is not None:
-            self.lifetime.end_of_frame([score.variable for score in survivors])
+        for score in survivors:
+            self.result(score)
 
 
 class Best(Plain):
@@ -215,26 +236,26 @@ def _number(node: Any, name: str, default: float) -> float:
 
 
 class FrameLifetime(extend.Recorder):
-    """Nodes live as long as a hypothesis in the beam leads to them, whoever still holds scores.
-
-    At the end of a frame the nodes of hypotheses outside the beam are released: they let go of
-    their values and of the nodes behind them. Nodes of emissions and arcs, which all frames share,
-    are not its business. ``made`` and ``released`` count nodes.
-    """
+    """At the end of a frame, releases the nodes that it recorded and that lead to no survivor: they
+    let go of their values and of the nodes behind them. ``made`` and ``released`` count nodes."""
 
     def __init__(self) -> None:
         self.made = self.released = 0
         self._frame: set[Any] = set()
 
     def recorded(self, node: Any, result: Any) -> Any:
-        if node.name == "hypothesis":
-            self.made += 1
-            self._frame.add(node)
+        self.made += 1
+        self._frame.add(node)
         return node
 
     def end_of_frame(self, survivors: Sequence[Any]) -> None:
-        """Release the nodes of this frame that no survivor has."""
-        self._frame.difference_update([score.grad_fn for score in survivors])
+        """``survivors`` are the nodes of the hypotheses in the beam."""
+        stack = list(survivors)
+        while stack:
+            node = stack.pop()
+            if node in self._frame:
+                self._frame.discard(node)
+                stack += [n for n in node.ins if n is not None]
         for node in self._frame:
             node.release()
         self.released += len(self._frame)

@@ -89,7 +89,7 @@ class Numbers:
         most = max(values)
         parts = [math.exp(value - most) for value in values]
         total = sum(parts)
-        least = total * self.least
+        least = min(total * self.least, 1.0)  # the best one always
         kept = [(*p, part / total) for p, part in zip(paths, parts) if part >= least]
         return Hypothesis(most + math.log(total) + said, emission, kept)
 

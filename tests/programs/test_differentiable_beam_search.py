@@ -70,7 +70,7 @@ def close(a: Any, b: Any, tolerance: float = 1e-9) -> bool:
     return bool(ft.allclose(ft.asarray(a), ft.asarray(b), rtol=tolerance, atol=tolerance))
 
 
-GRAPHS = [graphs.Plain, graphs.Fused, numbers_tape.Numbers]
+GRAPHS = [graphs.Plain, graphs.Released, graphs.Fused, numbers_tape.Numbers]
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -107,7 +107,7 @@ def test_gradients_of_a_narrow_beam(graph: Any) -> None:
 def test_second_derivatives_need_the_plain_graph() -> None:
     inputs = list(drawn(3))
     ag.check_grads(lambda *some: loss(*some, graph=graphs.Plain(), target=[1]), inputs, order=2)
-    for graph in GRAPHS[1:]:
+    for graph in GRAPHS[2:]:
         with pytest.raises(ag.GradError, match="has no second derivative"):
             ag.grad(loss(*inputs, graph=graph(), target=[1]), inputs, create_graph=True)
 
@@ -192,12 +192,20 @@ def test_weak_branches_are_left_out_of_the_graph() -> None:
     with graphs.Prune(12.0) as prune:
         pruned = loss(*inputs, graph=graphs.Plain(), target=TARGET)
     assert prune.pruned > 100
-    fused, numbers = (loss(*inputs, graph=graph(below=12.0), target=TARGET) for graph in GRAPHS[1:])
+    fused, numbers = (loss(*inputs, graph=graph(below=12.0), target=TARGET) for graph in GRAPHS[2:])
     for found in (pruned, fused, numbers):
         assert close(found.item(), exact.item())
         assert len(names(found)) < 0.9 * len(names(exact))
         for a, b in zip(ag.grad(found, list(inputs)), slopes):
             assert ft.max(ft.absolute(a.tensor - b.tensor)).item() < 1e-3
+
+
+def test_the_best_path_is_never_left_out() -> None:
+    inputs = drawn(6)
+    for graph in GRAPHS[2:]:
+        found = loss(*inputs, graph=graph(below=0.0), target=TARGET)
+        assert close(found.item(), loss(*inputs, target=TARGET).item())
+        found.backward()
 
 
 class Counted(extend.Node):
@@ -224,10 +232,10 @@ class Count(extend.Recorder):
 def test_nodes_outside_the_beam_are_freed_while_the_graph_grows() -> None:
     inputs = drawn(60, scale=4.0)
     with Count() as wide:
-        found = loss(*inputs, target=TARGET)
+        found = loss(*inputs, graph=graphs.Plain(), target=TARGET)
     del found
     with Count() as narrow:
-        found = loss(*inputs, target=TARGET, beam=2)
+        found = loss(*inputs, graph=graphs.Plain(), target=TARGET, beam=2)
         living = Counted.living
     assert narrow.most < 0.5 * wide.most
     assert narrow.most < 0.6 * narrow.made
@@ -236,11 +244,11 @@ def test_nodes_outside_the_beam_are_freed_while_the_graph_grows() -> None:
     assert Counted.living == 0 < living
 
 
-class Hoarding(graphs.Fused):
+class Hoarding(graphs.Released):
     """Keeps every score that it makes, as a debugger would."""
 
-    def __init__(self, lifetime: Any) -> None:
-        super().__init__(lifetime=lifetime)
+    def __init__(self) -> None:
+        super().__init__()
         self.scores: list[Any] = []
 
     def merge(self, paths: Any, emission: Any) -> Any:
@@ -249,18 +257,27 @@ class Hoarding(graphs.Fused):
 
 
 def test_the_lifetime_of_nodes_does_not_depend_on_who_holds_scores() -> None:
-    inputs = drawn(40)
+    inputs = drawn(30)
     options: dict[str, Any] = {"target": TARGET, "beam": 3}
-    with graphs.FrameLifetime() as lifetime:
-        graph = Hoarding(lifetime)
-        found = loss(*inputs, graph=graph, **options)
-    freed = [score.variable for score in graph.scores if score.variable.grad_fn.ins is None]
-    assert lifetime.made > lifetime.released >= len(freed) > 0.3 * len(graph.scores)
+    graph = Hoarding()
+    found = loss(*inputs, graph=graph, **options)
+    freed = [score for score in graph.scores if score.grad_fn.ins is None]
+    made, released = graph.lifetime.made, graph.lifetime.released
+    assert made > released >= len(freed) > 0.3 * len(graph.scores)
     with pytest.raises(ag.GraphFreedError):
         freed[0].backward()
-    released = ag.grad(found, list(inputs))
-    for a, b in zip(released, ag.grad(loss(*inputs, **options), list(inputs))):
+    slopes = ag.grad(found, list(inputs))
+    for a, b in zip(slopes, ag.grad(loss(*inputs, graph=graphs.Plain(), **options), list(inputs))):
         assert a.tolist() == b.tolist()
+
+
+def test_fused_graphs_have_no_node_outside_the_beam() -> None:
+    inputs = drawn(30)
+    with Count() as count:
+        found = loss(*inputs, target=TARGET, beam=3)
+    shared = count.made - names(found).count("hypothesis")
+    assert names(found).count("hypothesis") <= 30 * (3 + len(TARGET) * 2) + 2
+    assert shared < 400
 
 
 def test_the_page_runs() -> None:

@@ -113,7 +113,7 @@ def test_mistakes_are_reported(leaf: Any) -> None:
     x = leaf(1.0)
     with pytest.raises(ag.GradError, match=r"\[defnode\] name 3: expected a string"):
         extend.defnode(3, _shares)
-    for bad in (None, 3, lambda: None, lambda ops, g, *, factor: [g]):
+    for bad in (None, 3, lambda: None, lambda ops, g, *, factor: [g], lambda ops, *rest: [], max):
         with pytest.raises(ag.GradError, match=r"\[bad\] gradients: expected a function"):
             extend.defnode("bad", bad)
     with pytest.raises(ag.GradError, match=r"\[log_sum\] saves shares: got 0"):
@@ -125,6 +125,9 @@ def test_mistakes_are_reported(leaf: Any) -> None:
         log_sum("one", [x], [1.0])
     with pytest.raises(ag.GradError, match=r"\[log_sum\] 1 gradients for 2 operands"):
         log_sum(1.0, [x, x], [1.0]).backward()
+    for result in (lambda ops, g: g, lambda ops, g: None):
+        with pytest.raises(ag.GradError, match=r"\[single\] its gradients are a .*list of one per"):
+            extend.defnode("single", result)(1.0, [x]).backward()
     for name in {"numpy", "jit"} & set(ft.available_backends()) - {x.backend.name}:
         with pytest.raises(ag.GradError, match=r"\[log_sum\] an operand on backend"):
             log_sum(1.0, [x, x.detach().to(name)], [0.5, 0.5])

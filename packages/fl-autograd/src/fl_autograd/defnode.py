@@ -15,6 +15,8 @@ from fl_tensor import Array, ops_for
 from fl_tensor.arguments import SCALARS, scalar
 from fl_tensor.errors import DTypeError
 
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 
 def defnode(name: str, gradients: Vjp) -> Callable[..., Variable]:
     """A kind of node with any number of operands, whose value and gradient are computed by other
@@ -37,8 +39,10 @@ def defnode(name: str, gradients: Vjp) -> Callable[..., Variable]:
     if not isinstance(name, str):
         raise GradError(f"[defnode] name {name!r}: expected a string")
     try:
+        kinds = [p.kind for p in inspect.signature(gradients).parameters.values()]
+        if len(kinds) < 2 or any(kind not in _BY_POSITION for kind in kinds):
+            raise TypeError
         names = tuple(parameter_names(gradients, 2))
-        inspect.signature(gradients).bind(None, None, *names)
     except (TypeError, ValueError):
         raise GradError(
             f"[{name}] gradients: expected a function (ops, g, ...), got {gradients!r}"
@@ -50,13 +54,18 @@ def defnode(name: str, gradients: Vjp) -> Callable[..., Variable]:
     def backward(ops: Any, g: Any, saved: Any, ins: Any) -> tuple[Any, ...]:
         if isinstance(g, Variable):
             raise GradError(
-                f"[{name}] has no second derivative: what its node saves has no history. Write it "
-                f"with extend.defop where create_graph is needed"
+                f"[{name}] has no second derivative (jvp takes one): what its node saves has no "
+                f"history. Write it with extend.defop where create_graph is needed"
             )
-        found = tuple(gradients(ops, g, *saved))
+        found = gradients(ops, g, *saved)
+        if not isinstance(found, (list, tuple)):
+            raise GradError(
+                f"[{name}] its gradients are a {type(found).__name__}: expected a list of one per "
+                f"operand"
+            )
         if len(found) != len(ins):
             raise GradError(f"[{name}] {len(found)} gradients for {len(ins)} operands")
-        return found
+        return tuple(found)
 
     rule.backward = backward
 
