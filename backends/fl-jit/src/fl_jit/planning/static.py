@@ -23,6 +23,7 @@ from fl_jit.steps import lower
 from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Stream, invalid
 from fl_jit.traces.tracing import Type, graph_of
+from fl_memory import current
 from fl_tensor import CPU, dtypes
 from fl_tensor.errors import IndexingError
 from fl_tensor.extend import operation_attributes
@@ -130,6 +131,9 @@ class _Runs:
     def __call__(self, leaves: list[Any], results: list[Any]) -> None:
         self._count += 1
         if self._count > 1 and (self.program is None or not self.program.is_current):
+            self.program = None
+            # Its block stays, so memory that eager steps left behind must not stay beside it.
+            current().release_cached()
             self.program = static_program.made(self.plan, leaves)
         if self.program is None or not self.program.run(leaves, results):
             self.plan.run(leaves, results)

@@ -36,7 +36,6 @@ from fl_jit.steps.native import NativeStep
 from fl_jit.traces.invalidated import Overwritten
 from fl_jit.traces.lazy import Stream
 from fl_jit.traces.prepacked import PrepackedArray
-from fl_memory import current
 from fl_memory.causes import observed
 from fl_tensor.extend import count_if_alone, getrefcount
 from fl_tensor.extend.numpy import TO_NUMPY, Number, memory
@@ -93,8 +92,6 @@ class StaticProgram:
         calls_of_steps = [[] if step is None else list(map(Call, step.parts)) for step in native]
         calls = [call for of_step in calls_of_steps for call in of_step]
         scratch = max((call.part.call.nbytes for call in calls), default=0)
-        # The block stays, so memory that eager steps left behind must not stay beside it.
-        current().release_cached()
         self._block, self._start = _aligned(places.size + scratch)
         addresses = self._values.addresses
         for root, offset in places.offsets.items():
