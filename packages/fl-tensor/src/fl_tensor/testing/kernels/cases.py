@@ -18,6 +18,7 @@ __all__ = ["CASES", "store_each", "sum_each", "table"]
 HASH = 0x9E3779B97F4A7C15
 SCALE = 0.25
 VERBOSE = False
+_LOW, _HIGH = -(1 << 63), (1 << 63) - 1
 
 
 class Table(NamedTuple):
@@ -90,6 +91,25 @@ def bounds_once(n: int) -> int:
         n -= 1
         count += 1
     return count * 100 + n
+
+
+@ft.kernel
+def ends(a: int, b: int) -> int:
+    """Loops that end beside the ends of int64."""
+    count = 0
+    for _i in range(a, b, 5):
+        count += 1
+    for _i in range(b, a, -7):
+        count += 100
+    return count
+
+
+@ft.kernel
+def strides(a: int, b: int) -> int:
+    total = 0
+    for i in range(a, b, 0x3FFFFFFFFFFFFFFF):
+        total = total * 3 + (i >> 60)
+    return total
 
 
 @ft.kernel
@@ -217,6 +237,8 @@ CASES: dict[str, tuple[Kernel, Callable[[], list[tuple[Any, ...]]]]] = {
     "loops": (loops, lambda: [(n, _ints(3, -4, 5, 6, 99, 2, kind="i")) for n in range(7)]),
     "last value": (last_value, lambda: [(n,) for n in (-1, 0, 2, 3, 9)]),
     "bounds once": (bounds_once, lambda: [(n,) for n in (-1, 0, 5)]),
+    "ends": (ends, lambda: [(a, a + n) for a in (_LOW, 0, _HIGH - 9) for n in (0, 1, 5, 9)]),
+    "strides": (strides, lambda: [(_LOW, _HIGH), (_HIGH, _LOW), (0, _HIGH), (_LOW, 0)]),
     "constants": (constants, lambda: [()]),
     "mixed": (
         mixed,
