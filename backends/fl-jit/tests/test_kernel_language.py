@@ -113,6 +113,22 @@ def test_a_loop_whose_body_always_leaves():
     assert [function(0), function(3)] == [0, 10]
 
 
+def test_a_kernel_may_have_the_name_of_a_function_of_python():
+    """It is called where Python calls it, and only then."""
+    note = defined("def abs(x: Array[ft.int64]) -> int:\n    x[0] += 1\n    return x[0]\n")
+    kernel = defined(
+        "def f(a: int, x: Array[ft.int64]) -> int:\n"
+        "    if a > 0 and abs(x) > 0:\n"
+        "        return 1\n"
+        "    return abs(x) if a < -5 else 0\n",
+        abs=note,
+    )
+    function = compiled(kernel)
+    for a, result, calls in ((1, 1, 1), (0, 0, 0), (-9, 1, 1)):
+        x = array("q", [0])
+        assert (function(a, x), x[0]) == (result, calls)
+
+
 @ft.kernel
 def exponentials(x: Array[ft.float64], y: Array[ft.float64]) -> None:
     for i in range(len(x)):

@@ -103,7 +103,7 @@ class Expressions(Frame):
     def _boolop(self, node: ast.BoolOp) -> IR:
         is_or = isinstance(node.op, ast.Or)
         parts = [lambda v=v: self.expression(v) for v in node.values]
-        return self._until(is_or, parts, [_is_cheap(v) for v in node.values])
+        return self._until(is_or, parts, [self._is_cheap(v) for v in node.values])
 
     def _compare(self, node: ast.Compare) -> IR:
         sides = [node.left, *node.comparators]
@@ -114,7 +114,7 @@ class Expressions(Frame):
             return arithmetic.compare(self.b, node.ops[k], values[k], values[k + 1])
 
         parts = [lambda k=k: part(k) for k in range(len(node.ops))]
-        return self._until(False, parts, [_is_cheap(side) for side in sides[1:]])
+        return self._until(False, parts, [self._is_cheap(side) for side in sides[1:]])
 
     def _until(self, ends: bool, parts: Sequence[Callable[[], IR]], cheap: Sequence[bool]) -> IR:
         """The bools of ``parts`` in order until one is ``ends``, which then is the result."""
@@ -147,7 +147,7 @@ class Expressions(Frame):
 
     def _ifexp(self, node: ast.IfExp) -> IR:
         b, test = self.b, self.expression(node.test)
-        if _is_cheap(node.body) and _is_cheap(node.orelse):
+        if self._is_cheap(node.body) and self._is_cheap(node.orelse):
             body = self.expression(node.body)
             return b.select(test, body, self.expression(node.orelse))
         ways = [b.append_basic_block() for _ in range(2)]
@@ -160,6 +160,17 @@ class Expressions(Frame):
             b.branch(end)
         b.position_at_end(end)
         return self._joined(value_type(self.kind(node)), arriving)
+
+    def _is_cheap(self, node: ast.expr) -> bool:
+        """Whether evaluating it costs less than a branch, and reads no element."""
+        if isinstance(node, ast.Subscript):
+            return False
+        if isinstance(node, ast.Call):
+            name = node.func.id if isinstance(node.func, ast.Name) else "math"
+            if name not in _CHEAP or name in self.callees:
+                return False
+        parts = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+        return all(self._is_cheap(n) for n in parts if isinstance(n, ast.expr))
 
     # ---- calls -------------------------------------------------------------------------------
 
@@ -226,16 +237,3 @@ def _number(kind: Scalar, value: Any) -> IR:
 
 #: Calls that cost less than a branch.
 _CHEAP = ("len", "min", "max", "abs", "int", "float")
-
-
-def _is_cheap(node: ast.expr) -> bool:
-    """Whether evaluating it costs less than a branch, and reads no element."""
-    if isinstance(node, ast.Subscript):
-        return False
-    if isinstance(node, ast.Call):
-        return (
-            isinstance(node.func, ast.Name)
-            and node.func.id in _CHEAP
-            and all(map(_is_cheap, node.args))
-        )
-    return all(_is_cheap(n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr))
