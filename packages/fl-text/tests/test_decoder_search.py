@@ -24,7 +24,7 @@ from fl_text.ngram import NGramModel
 # Without a compiler kernels run in the interpreter, which says so.
 pytestmark = pytest.mark.filterwarnings("ignore:kernels run in the interpreter")
 
-CASES = int(os.environ.get("FL_DECODER_CASES", "40"))
+CASES = int(os.environ.get("FL_DECODER_CASES", "30"))
 STREAMS = int(os.environ.get("FL_DECODER_STREAMS", "20"))
 LETTERS = Dictionary(["|", "a", "b", "#"])
 
@@ -58,7 +58,8 @@ def _score(lm: NGramModel, names: list[str], history: tuple[int, ...], word: int
     return float(lm.score_words(state, last)[0][0])
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+# Beside the first cases, two of rare merges with log_add near the threshold.
+@pytest.mark.parametrize("seed", [*range(CASES), 68, 154])
 def test_the_n_best_list_is_that_of_a_search_without_cuts(seed: int, tmp_path: Path) -> None:
     case = random_case(seed, tmp_path, small=True)
     found = case.decoder().decode(case.emissions)
@@ -118,6 +119,7 @@ def test_any_language_model_gives_what_the_n_gram_tables_give(seed: int, tmp_pat
     by_rows = case.decoder(lm=model)
     stream = by_rows.begin()
     stream.step(case.emissions)
+    assert model.held <= case.options.beam_size, "states of lost hypotheses are released"
     stream.prune(look_back=2)
     stream.step(case.emissions)
     stream.end()
@@ -195,6 +197,16 @@ def test_log_add_gives_the_probability_of_each_text() -> None:
         assert h.confidence == pytest.approx(math.exp(wanted[text]), abs=1e-5)
 
 
+def test_ties_at_the_end_of_the_beam_do_not_cost_the_best() -> None:
+    tokens, words = Dictionary(["|", "a", "b", "c", "#"]), Dictionary(["a", "b", "c"])
+    trie = Trie([(1,), (2,), (3,)], [0, 1, 2], tokens=5)
+    emissions = np.array([[-9, -5, -5, -1, -9]], np.float32)
+    for beam in (1, 2):
+        options = DecoderOptions(beam_size=beam)
+        found = LexiconDecoder(trie, tokens, None, options, words=words).decode(emissions)
+        assert (len(found), found[0].text) == (beam, "c")
+
+
 def test_a_boost_is_added_wherever_the_word_is_completed() -> None:
     rng = np.random.default_rng(5)
     emissions = rng.normal(size=(9, 4)).astype(np.float32)
@@ -242,6 +254,6 @@ def test_a_batch_is_decoded_in_threads(tmp_path: Path) -> None:
 def test_compiled_kernels_stay_inside_their_arrays(side: str) -> None:
     pytest.importorskip("fl_jit")
     script = Path(__file__).with_name("guarded_decoders.py")
-    count = os.environ.get("FL_DECODER_GUARDED", "10")
+    count = os.environ.get("FL_DECODER_GUARDED", "6")
     done = subprocess.run([sys.executable, script, count, side], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
