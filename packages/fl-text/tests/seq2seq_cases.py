@@ -57,10 +57,8 @@ class Seq2SeqCase:
         lm = lm or self.model()
         if self.trie is None:
             return LexiconFreeSeq2SeqDecoder(tokens, update, lm, self.options, **more)
-        words = Dictionary(self.words)
-        return LexiconSeq2SeqDecoder(
-            self.trie, tokens, words, update, lm, self.options, token_lm=self.token_lm, **more
-        )
+        more |= {"words": Dictionary(self.words), "token_lm": self.token_lm}
+        return LexiconSeq2SeqDecoder(self.trie, tokens, update, lm, self.options, **more)
 
 
 def random_case(seed: int, folder: Path, *, small: bool = True) -> Seq2SeqCase:

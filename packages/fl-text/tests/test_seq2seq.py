@@ -12,7 +12,7 @@ import pytest
 from seq2seq_cases import Seq2SeqCase, differences, random_case, reference
 
 import fl_tensor as ft
-from fl_text import Dictionary, TextError
+from fl_text import Dictionary, Lexicon, TextError
 from fl_text.decoder import (
     DecoderOptions,
     LexiconFreeSeq2SeqDecoder,
@@ -169,8 +169,7 @@ def test_a_search_goes_on_step_by_step() -> None:
 
 
 def test_words_come_with_the_steps_that_said_them() -> None:
-    tokens, words = Dictionary(["a", "b", "</s>"]), Dictionary(["ab", "b"])
-    trie = Trie([[0, 1], [1]], [0, 1], tokens=3)
+    tokens, lexicon = Dictionary(["a", "b", "</s>"]), Lexicon({"ab": [["a", "b"]], "b": [["b"]]})
 
     def update(previous: Any, steps: Any) -> Any:
         steps = np.zeros(1, np.int64) if steps is None else steps
@@ -179,7 +178,7 @@ def test_words_come_with_the_steps_that_said_them() -> None:
             [np.where(np.arange(3) == said[s % 4], 0.0, -5.0) for s in steps]
         ), steps + 1
 
-    best = LexiconSeq2SeqDecoder(trie, tokens, words, update).decode()[0]
+    best = LexiconSeq2SeqDecoder(lexicon, tokens, update).decode()[0]
     assert best.text == "ab b" and best.words == (0, 1) and best.tokens == (0, 1, 1, 2)
     assert [(s.text, s.start, s.end) for s in best.spans] == [("ab", 0, 2), ("b", 2, 3)]
 
@@ -225,9 +224,11 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(TextError, match="ZeroLM.scores.*gave 4 scores.*decoder has 5 tokens"):
         LexiconFreeSeq2SeqDecoder(tokens, update, ZeroLM(4)).decode()
     with pytest.raises(TextError, match="trie has 4 tokens, the dictionary 5"):
-        LexiconSeq2SeqDecoder(Trie([[0]], [0], tokens=4), tokens, words, update)
+        LexiconSeq2SeqDecoder(Trie([[0]], [0], tokens=4), tokens, update, words=words)
     with pytest.raises(TextError, match="trie has words 0 to 1, the dictionary 1:"):
-        LexiconSeq2SeqDecoder(Trie([[0], [1]], [0, 1], tokens=5), tokens, words, update)
+        LexiconSeq2SeqDecoder(Trie([[0], [1]], [0, 1], tokens=5), tokens, update, words=words)
+    with pytest.raises(TextError, match="a Trie has numbers of words: give the dictionary as"):
+        LexiconSeq2SeqDecoder(Trie([[0]], [0], tokens=5), tokens, update)
     with pytest.raises(TextError, match=r"states have shape \(0, 8\) for 1 hypotheses"):
         free(update).decode(np.zeros((0, 8)))
     with pytest.raises(TextError, match=r"emissions of shape \(0, 4\)"):
@@ -236,15 +237,14 @@ def test_what_does_not_fit_is_refused() -> None:
 
 @pytest.mark.parametrize("log_add", [False, True])
 def test_spellings_of_one_word_merge(log_add: bool) -> None:
-    tokens, words = Dictionary(["a", "b", "</s>"]), Dictionary(["w"])
-    trie = Trie([[0], [1]], [0, 0], tokens=3)
+    tokens, lexicon = Dictionary(["a", "b", "</s>"]), Lexicon({"w": [["a"], ["b"]]})
 
     def update(previous: Any, states: Any) -> Any:
         return np.where(previous[:, None] < 0, np.log([0.6, 0.3, 0.1]), np.log([0, 0, 1.0])), states
 
     with np.errstate(divide="ignore"):
         options = DecoderOptions(log_add=log_add)
-        decoder = LexiconSeq2SeqDecoder(trie, tokens, words, update, None, options)
+        decoder = LexiconSeq2SeqDecoder(lexicon, tokens, update, None, options)
         found = [h for h in decoder.decode() if h.words]
     assert [h.tokens for h in found] == [(0, 2)]
     assert found[0].score == pytest.approx(math.log(0.9 if log_add else 0.6))

@@ -110,11 +110,11 @@ TARGETS: list[Target] = [
     ),
     target(
         "text.decoder.LexiconSeq2SeqDecoder",
-        {"0": trie, "1": tokens, "2": words, "3": Ready(update)},
+        {"0": trie, "1": tokens, "2": Ready(update), "words": words},
         call=decode_words,
         _0=[value(None), value([[0, 1]]), Bad("other tokens", lambda _: trie(4))],
-        _2=[value(None), value(["ab"]), Bad("no words", lambda _: text.Dictionary())],
-        _3=UPDATES,
+        _2=UPDATES,
+        words=[value(None), value(["ab"]), Bad("no words", lambda _: text.Dictionary())],
     ),
     target(
         "text.decoder.per_hypothesis",

@@ -13,6 +13,7 @@ from fl_text.decoder.trie import Trie
 from fl_text.dictionary import Dictionary
 from fl_text.errors import TextError
 from fl_text.language_model import CheckedLM, as_language_model
+from fl_text.lexicon import Lexicon
 
 
 class LexiconFreeSeq2SeqDecoder(Seq2SeqDecoder):
@@ -89,12 +90,10 @@ class LexiconSeq2SeqDecoder(Seq2SeqDecoder):
 
     Parameters
     ----------
-    trie
-        The spellings of the words.
+    lexicon
+        The spellings of the words; or a `Trie` that was made of them, with ``words``.
     tokens
         The tokens of the model, in the order of its scores.
-    words
-        The words by their numbers, which are the labels of the trie.
     update
         The model: see `fl_text.decoder.seq2seq_search`.
     lm
@@ -107,6 +106,11 @@ class LexiconSeq2SeqDecoder(Seq2SeqDecoder):
         No hypothesis has more tokens.
     token_lm
         Whether the language model scores tokens, not words.
+    words
+        The words by their numbers, which are the labels of a `Trie`. By default those of the
+        lexicon, in order.
+    max_reps, smearing
+        How a `Trie` is made of the lexicon: see `Trie.from_lexicon`.
 
     A hypothesis at the limit of length may end within a word, as in the original.
 
@@ -118,9 +122,8 @@ class LexiconSeq2SeqDecoder(Seq2SeqDecoder):
 
     def __init__(
         self,
-        trie: Trie,
+        lexicon: Lexicon | Trie,
         tokens: Dictionary,
-        words: Dictionary,
         update: Update,
         lm: AnyModel | None = None,
         options: DecoderOptions | None = None,
@@ -128,8 +131,24 @@ class LexiconSeq2SeqDecoder(Seq2SeqDecoder):
         eos: str | int = "</s>",
         max_output_length: int = 200,
         token_lm: bool = False,
+        words: Dictionary | None = None,
+        max_reps: int = 0,
+        smearing: str = "max",
     ) -> None:
         super().__init__(tokens, update, options, eos, max_output_length)
+        if words is None:
+            if isinstance(lexicon, Trie):
+                raise TextError(
+                    "[LexiconSeq2SeqDecoder] a Trie has numbers of words: give the dictionary as "
+                    "words="
+                )
+            words = Dictionary(lexicon)
+        trie = lexicon
+        if not isinstance(trie, Trie):
+            scored = None if token_lm else lm
+            trie = Trie.from_lexicon(
+                trie, tokens, words, scored, max_reps=max_reps, smearing=smearing
+            )
         if trie.tokens != self.tokens:
             raise TextError(
                 f"[LexiconSeq2SeqDecoder] the trie has {trie.tokens} tokens, the dictionary "
