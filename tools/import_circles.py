@@ -65,6 +65,7 @@ UPWARD = {
         "fl_tensor.graph.serialize",
         "fl_tensor.graph.text",
     ],
+    "fl_text.decoder.stream": ["fl_text.decoder.search"],
 }
 
 #: module -> the modules that it imports -> AT_IMPORT, IN_FUNCTION or FOR_TYPES
