@@ -143,5 +143,7 @@ def test_pair_scores_come_from_rows_or_from_the_model() -> None:
 def test_what_is_no_language_model_is_refused() -> None:
     with pytest.raises(TextError, match="no language model: it has no method start, extend"):
         as_language_model("lm.arpa", ["a"])  # type: ignore[arg-type]
+    with pytest.raises(TextError, match="ZeroLM.*it is a class: give an object of it"):
+        as_language_model(ZeroLM, ["a"])  # type: ignore[arg-type]
     with pytest.raises(TextError, match="vocabulary 0"):
         as_language_model(ZeroLM(1), [])

@@ -15,6 +15,7 @@ from targets import (
     layers,
     numpy_names,
     processes,
+    sequence_decoders,
     tensors,
     texts,
     training,
@@ -23,7 +24,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, decoders),
+    *(texts, decoders, sequence_decoders),
 )
 
 

@@ -109,10 +109,12 @@ class NGramLM(Checked):
         return self._walk(states, tokens)[1].astype(np.int64)
 
     def scores(self, states: IntArray) -> FloatArray:
+        contexts, which = np.unique(states, return_inverse=True)  # many sequences share one
         width = len(self._words)
-        tokens = np.tile(np.arange(width), len(states))
-        found = self.pair_scores(np.repeat(states, width), tokens)
-        return found.reshape(len(states), width)
+        tokens = np.tile(np.arange(width), len(contexts))
+        found = self.pair_scores(np.repeat(contexts, width), tokens)
+        rows: FloatArray = found.reshape(len(contexts), width)[which]
+        return rows
 
     def pair_scores(self, states: IntArray, tokens: IntArray) -> FloatArray:
         return (self._walk(states, tokens)[0] * _LN10).astype(np.float32)
@@ -142,6 +144,8 @@ class CheckedLM(Checked):
             for name in ("start", "extend", "scores", "finish", "release")
             if not callable(getattr(model, name, None))
         ]
+        if isinstance(model, type):
+            raise TextError(f"[{model.__name__}] it is a class: give an object of it")
         if missing:
             raise TextError(
                 f"[{type(model).__name__}] it is no language model: it has no method "
