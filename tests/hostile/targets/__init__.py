@@ -13,6 +13,7 @@ from targets import (
     files,
     kernels,
     layers,
+    ngrams,
     numpy_names,
     processes,
     sequence_decoders,
@@ -24,7 +25,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, decoders, sequence_decoders),
+    *(texts, ngrams, decoders, sequence_decoders),
 )
 
 

@@ -17,6 +17,7 @@ import fl_text as text
 import fl_vision as vision
 from cases import Target
 from fl_tensor import kernels
+from fl_text import ngram
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
@@ -32,6 +33,7 @@ PACKAGES: dict[str, Any] = {
     "speech": speech,
     "vision": vision,
     "text": text,
+    "ngram": ngram,
 }
 
 

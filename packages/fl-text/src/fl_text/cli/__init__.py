@@ -12,6 +12,7 @@ from fl_text._version import __version__
 COMMANDS = {
     "decode": "emissions of an acoustic model to words, by beam search",
     "dictionary": "count the words of files, and write a dictionary of the most frequent",
+    "ngram": "estimate, score, prune and convert n-gram models",
     "tokenize": "text to token numbers, and back",
 }
 

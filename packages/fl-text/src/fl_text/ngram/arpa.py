@@ -12,8 +12,10 @@ import re
 import numpy as np
 
 from fl_text.errors import TextFileError
-from fl_text.ngram.fields import PAD, Text
+from fl_text.ngram import kernels
+from fl_text.ngram.fields import PAD, POWERS, Text
 from fl_text.ngram.ngrams import NGrams, Order
+from fl_text.ngram.reading_kernels import Lines, WordTable, read_lines
 from fl_text.ngram.tables import FloatArray, IntArray, find, place
 
 MAX_BYTES = 1 << 34
@@ -48,8 +50,8 @@ def read_arpa(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> NGram
     for n, count in enumerate(counts, 1):
         title = start
         start = _next_line(text, title)
-        stop = text.raw.find(b"\n\\", start - 1, text.end) + 1
-        if not stop:
+        stop = text.next_title(start)
+        if stop < 0:
             raise text.error(
                 rf"ends inside its section \{n}-grams:", _WHOLE_FILE, max(PAD, text.end - 1)
             )
@@ -119,24 +121,26 @@ class _Vocabulary:
         """The words of all unigrams."""
         text, self.starts, self.ends = self.text, starts, ends
         try:
-            self.words = [text.raw[a:b].decode() for a, b in zip(starts.tolist(), ends.tolist())]
+            self.words = text.joined(starts, ends).decode().split("\n")[:-1]
         except UnicodeDecodeError:
             raise self._not_utf8() from None
-        index = {word: k for k, word in enumerate(self.words)}
-        for k, word in enumerate(self.words if len(index) < len(self.words) else ()):
-            if index[word] != k:
-                raise text.error(
-                    f"the word {word[:40]!r} is a unigram twice",
-                    "remove one of them",
-                    int(starts[index[word]]),
-                )
-        self.index = index
+        if len(set(self.words)) < len(self.words):
+            raise self._twice()
         hashes = text.hashes(starts, ends)
         slots, size, self.buckets = place(hashes)
         self.key = np.full(size, -1, np.int64)
         self.key[slots] = hashes
         self.word = np.zeros(size, np.int32)
         self.word[slots] = np.arange(len(slots))
+
+    def _twice(self) -> TextFileError:
+        index = {word: k for k, word in enumerate(self.words)}
+        k, word = next((k, word) for k, word in enumerate(self.words) if index[word] != k)
+        return self.text.error(
+            f"the word {word[:40]!r} is a unigram twice",
+            "remove one of them",
+            int(self.starts[index[word]]),
+        )
 
     def _not_utf8(self) -> TextFileError:
         for a, b in zip(self.starts.tolist(), self.ends.tolist()):
@@ -152,9 +156,7 @@ class _Vocabulary:
     def find(self, starts: IntArray, ends: IntArray) -> IntArray:
         """The index of each word, as int32."""
         slots = find(self.key, self.buckets, self.text.hashes(starts, ends))
-        words = self.word[slots]
-        # -1 is the last slot: its word is some other one.
-        unknown = self.text.differ(starts, ends, self.starts[words], self.ends[words])
+        unknown = np.flatnonzero(slots < 0)
         if len(unknown):
             at = int(starts[unknown[0]])
             raise self.text.error(
@@ -162,19 +164,23 @@ class _Vocabulary:
                 "every word needs a unigram; write the file again",
                 at,
             )
-        return words
+        return self.word[slots]
+
+    def record(self) -> WordTable:
+        """The same for kernels."""
+        return WordTable(self.text.data, self.key, self.word, self.buckets)
 
     def complete(self, orders: list[Order]) -> NGrams:
         """The model, with `<unk>`."""
         for marker in ("<s>", "</s>"):
-            if marker not in self.index:
+            if marker not in self.words:
                 raise self.text.error(
                     f"has no unigram {marker}",
                     "models of sentences need <s> and </s>: estimate it with them",
                 )
-        if "<unk>" not in self.index and "<UNK>" in self.index:
-            self.words[self.index["<UNK>"]] = "<unk>"
-        elif "<unk>" not in self.index:
+        if "<unk>" not in self.words and "<UNK>" in self.words:
+            self.words[self.words.index("<UNK>")] = "<unk>"
+        elif "<unk>" not in self.words:
             one = orders[0]
             self.words.append("<unk>")
             orders[0] = Order(
@@ -189,40 +195,68 @@ def _section(
     text: Text, vocabulary: _Vocabulary, n: int, highest: int, start: int, stop: int
 ) -> Order:
     """The n-grams between two titles."""
-    words, log_probs, backoffs = list[IntArray](), list[FloatArray](), list[FloatArray]()
-    while start < stop:
-        # A block ends behind a line.
-        end = stop if start + _BLOCK >= stop else _next_line(text, start + _BLOCK)
-        starts, ends, counts = text.fields(start, end)
-        first = np.concatenate([[0], counts[:-1]])
-        fields = counts - first
-        rows = np.flatnonzero(fields)
-        first, fields = first[rows], fields[rows]
-        wrong = np.flatnonzero((fields != n + 1) & (fields != n + 2))
-        if len(wrong):
-            raise text.error(
-                f"has {fields[wrong[0]]} fields",
-                f"n-grams of {n} words have a log probability, {n} words and perhaps a backoff",
-                int(starts[first[wrong[0]]]),
-            )
-        log_probs.append(_log_probs(text, starts[first], ends[first]))
-        backoff = np.zeros(len(first), np.float32)
-        has = np.flatnonzero(fields == n + 2)
-        at = first[has] + n + 1
-        backoff[has] = _backoffs(text, starts[at], ends[at], n == highest)
-        backoffs.append(backoff)
-        at = (first[:, None] + np.arange(1, n + 1)).ravel()
-        if n == 1:
-            words.append(np.stack([starts[at], ends[at]], axis=1))
-        else:
-            words.append(vocabulary.find(starts[at], ends[at]).reshape(-1, n))
-        start = end
-    joined = np.concatenate(words) if words else np.zeros((0, max(n, 2)), np.int32)
+    # A line has at least a digit, and for each word a blank and a letter. Pages that are never
+    # written to take no memory.
+    most, width = (stop - start) // (2 * n + 1) + 1, max(n, 2)
+    lines = Lines(
+        np.empty(most * width, np.int32 if n > 1 else np.int64),
+        np.empty(most, np.float32),
+        np.empty(most, np.float32),
+        POWERS,
+        np.array([0, start, 0]),
+    )
+    fast = n > 1 and kernels.compiled()
+    size = least = _BLOCK >> 6 if fast else _BLOCK
+    while lines.state[1] < stop:
+        before = int(lines.state[1])
+        if fast:
+            read_lines(vocabulary.record(), lines, n, n == highest, stop)
+        row, line = int(lines.state[0]), int(lines.state[1])
+        # Where lines are seldom ordinary, more are left to the array operations at a time.
+        size = least if line - before > size else min(2 * size, _BLOCK)
+        if line < stop:
+            # A block ends behind a line.
+            end = stop if line + size >= stop else _next_line(text, line + size)
+            words, log_prob, backoff = _block(text, vocabulary, n, n == highest, line, end)
+            stop_row = row + len(log_prob)
+            lines.words[row * width : stop_row * width] = words.ravel()
+            lines.log_prob[row:stop_row] = log_prob
+            lines.backoff[row:stop_row] = backoff
+            lines.state[:2] = stop_row, end
+    rows = int(lines.state[0])
+    words = np.asarray(lines.words)[: rows * width].reshape(-1, width)
     if n == 1:
-        vocabulary.add(joined[:, 0], joined[:, 1])
-        joined = np.arange(len(joined), dtype=np.int32)[:, None]
-    none = [np.zeros(0, np.float32)]
-    return Order(joined, np.concatenate(log_probs or none), np.concatenate(backoffs or none))
+        vocabulary.add(words[:, 0], words[:, 1])
+        words = np.arange(rows, dtype=np.int32)[:, None]
+    return Order(words, np.asarray(lines.log_prob)[:rows], np.asarray(lines.backoff)[:rows])
+
+
+def _block(
+    text: Text, vocabulary: _Vocabulary, n: int, highest: bool, start: int, stop: int
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Words, log probabilities and backoffs of the lines from `start` to `stop`; for n = 1
+    the offsets of words in place of words."""
+    starts, ends, counts = text.fields(start, stop)
+    first = np.concatenate([[0], counts[:-1]])
+    fields = counts - first
+    rows = np.flatnonzero(fields)
+    first, fields = first[rows], fields[rows]
+    wrong = np.flatnonzero((fields != n + 1) & (fields != n + 2))
+    if len(wrong):
+        raise text.error(
+            f"has {fields[wrong[0]]} fields",
+            f"n-grams of {n} words have a log probability, {n} words and perhaps a backoff",
+            int(starts[first[wrong[0]]]),
+        )
+    log_prob = _log_probs(text, starts[first], ends[first])
+    backoff = np.zeros(len(first), np.float32)
+    has = np.flatnonzero(fields == n + 2)
+    at = first[has] + n + 1
+    backoff[has] = _backoffs(text, starts[at], ends[at], highest)
+    at = (first[:, None] + np.arange(1, n + 1)).ravel()
+    if n == 1:
+        return np.stack([starts[at], ends[at]], axis=1), log_prob, backoff
+    return vocabulary.find(starts[at], ends[at]), log_prob, backoff
 
 
 def _log_probs(text: Text, starts: IntArray, ends: IntArray) -> FloatArray:

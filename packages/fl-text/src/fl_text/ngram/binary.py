@@ -72,6 +72,15 @@ class StoredWords(Sequence[str]):
         return self._words.index(word, *bounds) if known is None or bounds else known
 
 
+def is_binary(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as one of `save_tables`; False where it cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
 def save_tables(
     path: str | os.PathLike[str], tables: NGramTables, vocabulary: Sequence[str]
 ) -> None:

@@ -18,7 +18,7 @@ PAD = 32
 #: The first, or the last, k of eight bytes.
 _FIRST = np.array([(1 << 8 * k) - 1 for k in range(9)], np.uint64)
 _LAST = ~_FIRST[::-1]
-_POWERS = 10.0 ** np.arange(17)
+POWERS = 10.0 ** np.arange(116)  # 15 places, and an exponent of two digits
 
 
 class Text:
@@ -64,10 +64,10 @@ class Text:
         return edges[::2], edges[1::2], counts >> 1
 
     def hashes(self, starts: IntArray, ends: IntArray) -> IntArray:
-        """The bytes of each field as an int64 that is not negative; different fields may, however
-        unlikely, have the same."""
+        """The bytes of each field as an int64 that is not negative. Different fields have different
+        ones but for a chance of 2 ** -63, as in KenLM."""
         lengths = ends - starts
-        hashed = self._mixed(lengths.astype(np.uint64), starts, lengths)
+        hashed = self._mixed(np.uint64(0), starts, lengths)
         longer = np.flatnonzero(lengths > 8)
         at = 8
         while len(longer):
@@ -76,33 +76,33 @@ class Text:
             longer = longer[lengths[longer] > at]
         return (hashed >> np.uint64(1)).view(np.int64)
 
-    def _mixed(self, hashed: IntArray, starts: IntArray, lengths: IntArray) -> IntArray:
-        hashed = hashed ^ self._first(starts, lengths)
-        hashed *= np.uint64(0x9E3779B97F4A7C15)
-        hashed ^= hashed >> np.uint64(29)
-        hashed *= np.uint64(0xBF58476D1CE4E5B9)
-        hashed ^= hashed >> np.uint64(32)
-        return hashed
+    def _mixed(self, hashed: IntArray | np.uint64, starts: IntArray, lengths: IntArray) -> IntArray:
+        # Fields have no zero bytes, so that the length need not be mixed in.
+        mixed = hashed ^ (self.windows[starts] & _FIRST[np.minimum(lengths, 8)])
+        mixed *= np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(32)
+        return mixed
 
-    def _first(self, starts: IntArray, lengths: IntArray) -> IntArray:
-        return self.windows[starts] & _FIRST[np.minimum(lengths, 8)]
+    def joined(self, starts: IntArray, ends: IntArray) -> bytes:
+        """The fields with a line break behind each."""
+        lengths = ends - starts + 1
+        last = np.cumsum(lengths)
+        at = np.arange(int(lengths.sum())) + np.repeat(starts - last + lengths, lengths)
+        joined = self.data[at]
+        joined[last - 1] = 10
+        return joined.tobytes()
 
-    def differ(
-        self, starts: IntArray, ends: IntArray, starts_2: IntArray, ends_2: IntArray
-    ) -> IntArray:
-        """Which of the fields differ from those of the second list, as positions."""
-        lengths = ends - starts
-        same = lengths == ends_2 - starts_2
-        same &= self._first(starts, lengths) == self._first(starts_2, lengths)
-        longer = np.flatnonzero(same & (lengths > 8))
-        at = 8
-        while len(longer):
-            left = lengths[longer] - at
-            first = self._first(starts[longer] + at, left)
-            same[longer] = first == self._first(starts_2[longer] + at, left)
-            at += 8
-            longer = longer[same[longer] & (left > 8)]
-        return np.flatnonzero(~same)
+    def next_title(self, start: int) -> int:
+        """Where the next line that begins with a backslash begins, -1 if there is none."""
+        at = start
+        for _ in range(100):  # the search for one byte is faster, unless words have backslashes
+            at = self.raw.find(b"\\", at, self.end)
+            if at < 0 or self.raw[at - 1] == 10:
+                return at
+            at += 1
+        return self.raw.find(b"\n\\", at, self.end) + 1 or -1
 
     def decimals(self, starts: IntArray, ends: IntArray) -> tuple[FloatArray, int | None]:
         """The number in each field as float64, and the position of the first that is none."""
@@ -122,7 +122,7 @@ class Text:
         if len(more):
             high, valid[more] = self._digits(ends[more] - 8, fraction[more] - 8)
             low[more] += high * 1e8
-        values = left + low / _POWERS[np.minimum(fraction, 16)]
+        values = left + low / POWERS[np.minimum(fraction, 16)]
         values = np.where(negative, -values, values)
         for row in np.flatnonzero(~valid):  # exponents, infinities, more digits
             try:

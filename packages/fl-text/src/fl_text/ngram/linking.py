@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fl_text.errors import TextError
+from fl_text.ngram import kernels
 from fl_text.ngram.ngrams import NGrams, Order
+from fl_text.ngram.reading_kernels import link_order
 from fl_text.ngram.tables import EMPTY, IntArray, NGramTables, find, pair_keys, place, walk
 
 MOST = (1 << 31) - 2
@@ -16,16 +18,26 @@ def link(ngrams: NGrams, where: str = "ngram") -> NGramTables:
     """The tables of a model.
 
     The context of an n-gram that is not in the model itself becomes a state with backoff 0, with
-    the probability that backing off gives it: scores are those of the lists, as with KenLM. A
-    context that nothing follows and whose backoff is 0 becomes no state: its suffix stands for it.
+    the probability that backing off gives it: scores are those of the lists. (KenLM refuses such
+    a model.) A context that nothing follows and whose backoff is 0 becomes no state: its suffix
+    stands for it.
     Raises TextError for n-grams that come twice, naming one.
     """
+    return _built(ngrams, where).tables()
+
+
+def with_contexts(ngrams: NGrams, where: str = "ngram") -> NGrams:
+    """The same model with the contexts of all n-grams among them."""
+    return NGrams(ngrams.vocabulary, _built(ngrams, where).orders)
+
+
+def _built(ngrams: NGrams, where: str) -> _Builder:
     orders = list(ngrams.orders)
     while True:
-        built = _Builder(ngrams.vocabulary, orders, where)
-        missing = built.run()
+        builder = _Builder(ngrams.vocabulary, orders, where)
+        missing = builder.run()
         if missing is None:
-            return built.tables()
+            return builder
         n = missing.shape[1]
         old = orders[n - 1]
         # NaN: the builder puts in what backing off gives.
@@ -36,11 +48,15 @@ def link(ngrams: NGrams, where: str = "ngram") -> NGramTables:
         )
 
 
+#: Slots behind the buckets, for the keys of the last ones.
+_SPARE = 256
+
+
 class _Builder:
     # States: 0, then the unigrams, then the bigrams, ... up to the order below the highest.
 
     def __init__(self, vocabulary: list[str], orders: list[Order], where: str) -> None:
-        self.vocabulary, self.orders, self.where = vocabulary, orders, where
+        self.vocabulary, self.orders, self.where = vocabulary, list(orders), where
         rows = [len(order.words) for order in orders]
         self.first = np.cumsum([1, *rows])
         if self.first[-1] > MOST:
@@ -69,11 +85,38 @@ class _Builder:
             next_1,
             1,
         )
+        if kernels.compiled() and self._run_kernels():
+            return None
         for n in range(2, len(self.orders) + 1):
             missing = self._add(n)
             if missing is not None:
                 return missing
         return None
+
+    def _run_kernels(self) -> bool:
+        """Links all orders if nothing is missing and nothing there twice."""
+        unigrams = self.linked
+        longer = int(self.first[-1] - self.first[1])
+        buckets = 2 * longer + 1
+        size = buckets + _SPARE
+        self.linked = unigrams._replace(
+            key=np.full(size, EMPTY, np.int64),
+            log_prob=np.zeros(size, np.float32),
+            next=np.zeros(size, np.int32),
+            buckets=buckets,
+        )
+        extended = self.extended.view(np.uint8)
+        for n, order in enumerate(self.orders[1:], 2):
+            values = (order.log_prob, order.backoff)
+            log_prob, backoff = (np.ascontiguousarray(x, np.float32) for x in values)
+            words, highest = np.ascontiguousarray(order.words).ravel(), n == len(self.orders)
+            state = int(self.first[n - 1])
+            if np.isnan(log_prob).any() or not link_order(
+                self.linked, words, log_prob, backoff, extended, n, state, highest
+            ):
+                self.linked = unigrams
+                return False
+        return True
 
     def _add(self, n: int) -> IntArray | None:
         """Adds the n-grams of order n to the tables."""
@@ -92,7 +135,9 @@ class _Builder:
         backed_off, after = walk(self.linked, self.suffix[states], last)
         log_prob = order.log_prob.astype(np.float32)
         blank = np.flatnonzero(np.isnan(log_prob))
-        log_prob[blank] = backed_off[blank] + self.backoff[states[blank]]
+        if len(blank):
+            log_prob[blank] = backed_off[blank] + self.backoff[states[blank]]
+            self.orders[n - 1] = Order(words, log_prob, order.backoff)
         if not highest:
             mine = slice(self.first[n - 1], self.first[n])
             self.backoff[mine] = order.backoff

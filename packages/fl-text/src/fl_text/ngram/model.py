@@ -5,20 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fl_tensor.annotations import Checked
+from fl_text.corpus import as_texts
 from fl_text.errors import TextError
+from fl_text.ngram import kernels
 from fl_text.ngram.arpa import MAX_BYTES, read_arpa
-from fl_text.ngram.binary import load_tables, save_tables
+from fl_text.ngram.binary import is_binary, load_tables, save_tables
 from fl_text.ngram.linking import link
 from fl_text.ngram.ngrams import NGrams
-from fl_text.ngram.tables import FloatArray, IntArray, NGramTables, walk
+from fl_text.ngram.tables import FloatArray, IntArray, NGramTables, walk, walk_texts
+from fl_text.words import split_words
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+class Perplexity(NamedTuple):
+    """Of a text: `value` is 10 ** (-log_prob / words), and `words` counts the end of each sentence
+    and the `unknown` ones as well."""
+
+    value: float
+    log_prob: float
+    sentences: int
+    words: int
+    unknown: int
 
 
 class NGramModel(Checked):
@@ -48,8 +62,10 @@ class NGramModel(Checked):
 
     @classmethod
     def from_ngrams(cls, ngrams: NGrams) -> Self:
-        """The model of lists of n-grams. Raises TextError for n-grams that come twice."""
-        return cls(link(ngrams, "NGramModel.from_ngrams"), ngrams.vocabulary)
+        """The model of lists of n-grams. Raises TextError for lists that do not fit together, and
+        for n-grams that come twice."""
+        ngrams.check("NGramModel.from_ngrams")
+        return cls(link(ngrams, "NGramModel"), ngrams.vocabulary)
 
     @classmethod
     def from_arpa(cls, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> Self:
@@ -62,6 +78,11 @@ class NGramModel(Checked):
         """The model of a file that `save` wrote, mapped into memory: pages are read when they are
         used, and processes share them. Raises TextFileError for a file that is not sound."""
         return cls(*load_tables(path))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """`load` for a file that begins as those of `save` do, else `from_arpa`."""
+        return cls.load(path) if is_binary(path) else cls.from_arpa(path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model for `load`; a file in its place is replaced by a whole one."""
@@ -102,15 +123,41 @@ class NGramModel(Checked):
         return walk(self.tables, states.astype(np.int32), words.astype(np.int32))
 
     def score(self, sentence: str, *, bos: bool = True, eos: bool = True) -> float:
-        """log10 p of the words of a sentence, split at blanks; with `<s>` before and `</s>` behind
-        it unless told otherwise."""
-        words = self.indices([*sentence.split(), *(["</s>"] if eos else [])])
-        state, total = self.start if bos else 0, 0.0
-        for k in range(len(words)):
-            log_prob, after = walk(self.tables, np.array([state]), words[k : k + 1])
-            total += float(log_prob[0])
-            state = int(after[0])
-        return total
+        """log10 p of the words of a sentence, split at white space of ASCII, with `<s>` before and
+        `</s>` behind it unless told otherwise."""
+        return float(self.score_sentences([sentence], bos=bos, eos=eos)[0])
+
+    def score_sentences(
+        self, sentences: Iterable[str], *, bos: bool = True, eos: bool = True
+    ) -> FloatArray:
+        """`score` of each sentence, float64 (sentences,)."""
+        return self._scores(*self._texts(sentences, eos), bos)
+
+    def perplexity(self, sentences: Iterable[str]) -> Perplexity:
+        """Of sentences with their ends, unknown words included. Raises TextError for none."""
+        words, ends = self._texts(sentences, True)
+        if not len(ends):
+            raise TextError("[NGramModel.perplexity] there are no sentences: give some")
+        total = float(self._scores(words, ends, True).sum())
+        unknown = int(np.count_nonzero(words == self.unk))
+        return Perplexity(10 ** (-total / len(words)), total, len(ends), len(words), unknown)
+
+    def _scores(self, words: IntArray, ends: IntArray, bos: bool) -> FloatArray:
+        start = self.start if bos else 0
+        if not kernels.compiled():
+            return walk_texts(self.tables, start, words, ends)
+        scores = np.empty(len(ends))
+        kernels.score_texts(self.tables, start, words, ends, scores)
+        return scores
+
+    def _texts(self, sentences: Iterable[str], eos: bool) -> tuple[IntArray, IntArray]:
+        """The words of all sentences, and where each ends."""
+        end = ["</s>"] if eos else []
+        texts = [
+            self.indices([*split_words(text), *end]) for text in as_texts(sentences, "NGramModel")
+        ]
+        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        return np.concatenate(texts or [np.zeros(0, np.int32)]), ends
 
     def __repr__(self) -> str:
         return (

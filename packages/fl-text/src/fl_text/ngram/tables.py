@@ -8,9 +8,19 @@ state 0, are found by the index of their word.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+import fl_tensor as ft
+from fl_tensor.kernels import Array
+
+if TYPE_CHECKING:
+    Int64s: TypeAlias = np.ndarray[Any, Any]
+    Int32s: TypeAlias = np.ndarray[Any, Any]
+    Float32s: TypeAlias = np.ndarray[Any, Any]
+else:  # what kernels are compiled for
+    Int64s, Int32s, Float32s = Array[ft.int64], Array[ft.int32], Array[ft.float32]
 
 IntArray: TypeAlias = "np.ndarray[Any, Any]"
 FloatArray: TypeAlias = "np.ndarray[Any, Any]"
@@ -37,13 +47,13 @@ class NGramTables(NamedTuple):
     are more slots than buckets, so that no search wraps around.
     """
 
-    key: IntArray
-    log_prob: FloatArray
-    next: IntArray
-    backoff: FloatArray
-    suffix: IntArray
-    log_prob_1: FloatArray
-    next_1: IntArray
+    key: Int64s
+    log_prob: Float32s
+    next: Int32s
+    backoff: Float32s
+    suffix: Int32s
+    log_prob_1: Float32s
+    next_1: Int32s
     buckets: int
 
 
@@ -113,3 +123,18 @@ def walk(tables: NGramTables, states: IntArray, words: IntArray) -> tuple[FloatA
         log_probs[waiting] += tables.backoff[states[waiting]]
         states[waiting] = tables.suffix[states[waiting]]
     return log_probs, after
+
+
+def walk_texts(tables: NGramTables, start: int, words: IntArray, ends: IntArray) -> FloatArray:
+    """The score of each text, word after word in all of them at once: text k has the words up to
+    `ends[k]`, and begins in state `start`."""
+    at = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(ends)]
+    states = np.full(len(ends), start, np.int32)
+    scores = np.zeros(len(ends))
+    going = np.flatnonzero(at < ends)
+    while len(going):
+        log_probs, states[going] = walk(tables, states[going], words[at[going]])
+        scores[going] += log_probs
+        at[going] += 1
+        going = going[at[going] < ends[going]]
+    return scores
