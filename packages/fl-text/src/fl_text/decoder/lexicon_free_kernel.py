@@ -18,19 +18,19 @@ from fl_text.decoder.records import (
     Beam,
     Candidates,
     History,
-    NGram,
     Scores,
     Settings,
     Trace,
 )
 from fl_text.decoder.selection import choose_tokens, sort_tokens
+from fl_text.ngram.tables import NGramTables
 
 
 @ft.kernel
 def lexicon_free_frames(
     o: Settings,
     s: Scores,
-    g: NGram,
+    g: NGramTables,
     h: History,
     beam: Beam,
     c: Candidates,
@@ -73,7 +73,7 @@ def lexicon_free_frames(
 def extend_all_freely(
     o: Settings,
     s: Scores,
-    g: NGram,
+    g: NGramTables,
     h: History,
     beam: Beam,
     c: Candidates,
@@ -102,7 +102,7 @@ def extend_all_freely(
 def extend(
     o: Settings,
     s: Scores,
-    g: NGram,
+    g: NGramTables,
     h: History,
     beam: Beam,
     c: Candidates,

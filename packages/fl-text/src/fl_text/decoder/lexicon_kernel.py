@@ -20,13 +20,13 @@ from fl_text.decoder.records import (
     Beam,
     Candidates,
     History,
-    NGram,
     Scores,
     Settings,
     Trace,
 )
 from fl_text.decoder.selection import choose_tokens, highest, mark_tokens
 from fl_text.decoder.trie import MAX_LABELS, TrieTables
+from fl_text.ngram.tables import NGramTables
 
 
 @ft.kernel
@@ -35,7 +35,7 @@ def lexicon_frames(
     trie: TrieTables,
     bonus: Array[ft.float64],
     s: Scores,
-    g: NGram,
+    g: NGramTables,
     h: History,
     beam: Beam,
     c: Candidates,
@@ -82,7 +82,7 @@ def extend_all(
     trie: TrieTables,
     bonus: Array[ft.float64],
     s: Scores,
-    g: NGram,
+    g: NGramTables,
     h: History,
     beam: Beam,
     c: Candidates,
@@ -164,7 +164,7 @@ def walk(
     trie: TrieTables,
     bonus: Array[ft.float64],
     s: Scores,
-    g: NGram,
+    g: NGramTables,
     h: History,
     beam: Beam,
     c: Candidates,

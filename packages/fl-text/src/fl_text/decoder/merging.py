@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import fl_tensor as ft
-from fl_text.decoder.records import EPOCH, FULL, HASH, PROBE, SIZE, WATCH, Candidates, Settings
+from fl_text.decoder.records import EPOCH, FULL, PROBE, SIZE, WATCH, Candidates, Settings
 from fl_text.decoder.selection import kth_largest
+from fl_text.ngram.tables import MULTIPLIER
 
 
 @ft.kernel
@@ -55,7 +56,7 @@ def propose(
         return score
     epoch = c.counts[EPOCH]
     mask = len(c.slot) - 1
-    i = ((((pair * HASH) ^ place) * HASH) >> 33) & mask
+    i = ((((pair * MULTIPLIER) ^ place) * MULTIPLIER) >> 33) & mask
     slot = c.slot[i]
     k = slot & 0xFFFFFFFF
     while (slot >> 32) == epoch and (c.pair[k] != pair or c.place[k] != place):

@@ -17,11 +17,11 @@ import numpy as np
 
 import fl_tensor as ft
 from fl_tensor.kernels import Array
-from fl_text.decoder.language import back_off
-from fl_text.decoder.records import NGRAM, NO_MODEL, ROWS, SIZE, Beam, History, NGram, Scores
+from fl_text.decoder.records import NGRAM, NO_MODEL, ROWS, SIZE, Beam, History, Scores
 from fl_text.errors import TextError
 from fl_text.language_model import CheckedLM, LanguageModel, as_language_model
-from fl_text.ngram import NGramModel
+from fl_text.ngram import NGramModel, NGramTables
+from fl_text.ngram.kernels import log_prob
 
 #: What a decoder takes as language model.
 AnyModel: TypeAlias = NGramModel | LanguageModel
@@ -32,7 +32,7 @@ _LONGEST = 16
 #: Scores of n-grams that a search remembers.
 _CACHE = 1 << 16
 
-_NO_NGRAM = NGram(
+_NO_NGRAM = NGramTables(
     np.full(1, -1, np.int64),
     np.zeros(1, np.float32),
     np.zeros(1, np.int32),
@@ -48,7 +48,7 @@ class Source(Protocol):
     """The language model of one search."""
 
     scores: Scores
-    ngram: NGram
+    ngram: NGramTables
 
     def begin(self, history: History) -> None:
         """Gives the empty history, number 0, its state."""
@@ -115,9 +115,9 @@ class NoSource:
 
 
 @ft.kernel
-def _finish(g: NGram, states: Array[ft.int32], end: int, scores: Array[ft.float64]) -> None:
+def _finish(g: NGramTables, states: Array[ft.int32], end: int, scores: Array[ft.float64]) -> None:
     for k in range(len(states)):
-        scores[k] = back_off(g, states[k], end)
+        scores[k] = log_prob(g, states[k], end)
 
 
 class NGramSource(NoSource):
@@ -126,7 +126,7 @@ class NGramSource(NoSource):
     ``words`` has the model's own word for each word of the decoder.
     """
 
-    def __init__(self, tables: NGram, words: np.ndarray, start: int, end: int) -> None:
+    def __init__(self, tables: NGramTables, words: np.ndarray, start: int, end: int) -> None:
         self.ngram = tables
         self.start_state, self.end_word = start, end
         self.scores = _scores(
@@ -242,14 +242,11 @@ def _ngram(lm: NGramModel, names: Sequence[str]) -> Model:
             f"[text] the language model knows none of the {len(names)} words, such as {names[0]!r}:"
             " give one that was estimated on them"
         )
-    t = lm.tables
-    tables = NGram(
-        t.key, t.log_prob, t.next, t.backoff, t.suffix, t.log_prob_1, t.next_1, t.buckets
-    )
+    tables = lm.tables
     return Model(lambda: NGramSource(tables, words, lm.start, lm.eos), _ceiling(tables))
 
 
-def _ceiling(tables: NGram) -> float:
+def _ceiling(tables: NGramTables) -> float:
     """No log probability is larger: usually 0, unless backoffs are positive."""
     gain = max(0.0, float(tables.backoff.max()))
     largest = max(float(tables.log_prob.max()), float(tables.log_prob_1.max()))

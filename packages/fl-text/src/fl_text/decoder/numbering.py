@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import fl_tensor as ft
 from fl_text.decoder.language import lm_next
-from fl_text.decoder.records import EPOCH, HASH, SIZE, History, NGram, Scores
+from fl_text.decoder.records import EPOCH, SIZE, History, Scores
+from fl_text.ngram.tables import MULTIPLIER, NGramTables
 
 
 @ft.kernel
 def slot_of(h: History, pair: int) -> int:
     """The slot of a pair (parent << 32 | word), or the empty one where it belongs."""
     mask = len(h.slot) - 1
-    i = ((pair * HASH) >> 33) & mask
+    i = ((pair * MULTIPLIER) >> 33) & mask
     while (h.slot[i] >> 32) == h.counts[EPOCH]:
         k = h.slot[i] & 0xFFFFFFFF
         if ((h.parent[k] << 32) | h.word[k]) == pair:
@@ -21,7 +22,7 @@ def slot_of(h: History, pair: int) -> int:
 
 
 @ft.kernel
-def history_of(s: Scores, g: NGram, h: History, pair: int) -> int:
+def history_of(s: Scores, g: NGramTables, h: History, pair: int) -> int:
     """The number of a pair's history; a new history gets the next one."""
     i = slot_of(h, pair)
     if (h.slot[i] >> 32) == h.counts[EPOCH]:

@@ -11,12 +11,12 @@ from fl_text.decoder.records import (
     Beam,
     Candidates,
     History,
-    NGram,
     Scores,
     Settings,
     Trace,
 )
 from fl_text.decoder.selection import kth_largest
+from fl_text.ngram.tables import NGramTables
 
 
 @ft.kernel
@@ -43,7 +43,7 @@ def hypothesis_at(beam: Beam, turn: int) -> int:
 def keep_best(
     o: Settings,
     s: Scores,
-    g: NGram,
+    g: NGramTables,
     h: History,
     c: Candidates,
     beam: Beam,

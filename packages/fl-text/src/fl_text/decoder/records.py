@@ -12,8 +12,6 @@ from typing import NamedTuple
 import fl_tensor as ft
 from fl_tensor.kernels import Array
 
-#: An odd 64-bit number, the golden ratio: a product with it spreads the bits of a key.
-HASH = 0x9E3779B97F4A7C15 - (1 << 64)
 #: Below every score: what is impossible (``-inf``) never gets into the beam.
 LOWEST = -1.7976931348623157e308
 
@@ -50,19 +48,6 @@ class Settings(NamedTuple):
     compat: bool  # lexicon-free ASG without transitions in the score
     headroom: float  # the most that a word can add beyond emission and transition
     steepest: float  # the largest transition
-
-
-class NGram(NamedTuple):
-    """The fields of `fl_text.ngram.NGramTables`, as kernels read them."""
-
-    key: Array[ft.int64]
-    log_prob: Array[ft.float32]
-    next: Array[ft.int32]
-    backoff: Array[ft.float32]
-    suffix: Array[ft.int32]
-    log_prob_1: Array[ft.float32]
-    next_1: Array[ft.int32]
-    buckets: int
 
 
 class Scores(NamedTuple):
