@@ -17,7 +17,7 @@ import fl_text as text
 import fl_vision as vision
 from cases import Target
 from fl_tensor import kernels
-from fl_text import ngram
+from fl_text import decoder, language_model, ngram, token_model
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
@@ -34,6 +34,9 @@ PACKAGES: dict[str, Any] = {
     "vision": vision,
     "text": text,
     "ngram": ngram,
+    "text.decoder": decoder,
+    "text.language_model": language_model,
+    "text.token_model": token_model,
 }
 
 

@@ -16,9 +16,10 @@ from fl_text.decoder import (
     Trie,
     per_hypothesis,
 )
-from fl_text.language_model import CheckedLM, ZeroLM
+from fl_text.language_model import CheckedLM, NGramLM, ZeroLM, as_language_model
 from fl_text.models import GPT2
 from fl_text.token_model import TokenModel
+from targets import ngrams
 from targets.making import Ready, target
 
 
@@ -90,6 +91,20 @@ TARGETS: list[Target] = [
         _1=LIMITS,
     ),
     target(
+        "text.language_model.NGramLM",
+        {"0": ngrams.model, "1": ["a"]},
+        call=NGramLM,
+        _0=[value(None), value("text"), value(ZeroLM(1), "no n-gram model")],
+        _1=[value([]), value(["?"]), value([1]), value(3), value(None)],
+    ),
+    target(
+        "text.language_model.as_language_model",
+        {"0": ngrams.model, "1": ["a"]},
+        call=as_language_model,
+        _0=[value("text"), value(3), value(ZeroLM, "a class")],
+        _1=[value([]), value(["?"]), value([1]), value(3), value(None)],
+    ),
+    target(
         "text.token_model.TokenModel",
         {"0": gpt2, "1": 0, "end": 1},
         call=TokenModel,
@@ -139,4 +154,8 @@ TARGETS: list[Target] = [
         encoded=FRAMES,
     ),
 ]
-UNTRIED: dict[str, str] = {}
+UNTRIED: dict[str, str] = {
+    "text.language_model.LanguageModel": "a protocol",
+    "text.language_model.PairScores": "a protocol",
+    "text.token_model.CausalModel": "a protocol",
+}
