@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fl_tensor import dtypes
 from fl_tensor.dtypes import DType
@@ -15,7 +15,7 @@ __all__ = [
     "annotated",
 ]  # fmt: skip
 
-D = TypeVar("D")
+D = TypeVar("D", covariant=True)
 #: The dtypes that arrays of kernels may have.
 DTYPES = tuple(
     dtypes.ALL[name]
@@ -98,11 +98,10 @@ _CLASSES = {
 }
 if TYPE_CHECKING:
     # To type checkers a dtype is no type: modules with kernels disable `valid-type`.
-    class Array(Generic[D]):
-        def __getitem__(self, index: Any) -> Any: ...
-        def __setitem__(self, index: Any, value: Any) -> None: ...
+    class Array(Protocol[D]):
+        def __getitem__(self, index: Any, /) -> Any: ...
+        def __setitem__(self, index: Any, value: Any, /) -> None: ...
         def __len__(self) -> int: ...
-        def __getattr__(self, name: str) -> Any: ...
 
 else:
     Array = _Array

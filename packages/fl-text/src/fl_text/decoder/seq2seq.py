@@ -164,7 +164,7 @@ class LexiconSeq2SeqDecoder(Seq2SeqDecoder):
         self._model: CheckedLM = as_language_model(lm, self._names if token_lm else names)
         self._labels = OutputLabels(names, self.eos, words=True)
         # The original counts the root as 0, and so does every node here.
-        self._smear = trie.tables.smear.astype(np.float64)
+        self._smear = np.array(trie.tables.smear, np.float64)
         self._smear[0] = 0.0
 
     def _histories(self) -> Histories:
