@@ -156,8 +156,8 @@ def test_a_script_that_is_not_there_is_an_error_of_all(launch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("-n", "0"), "-n: 0: expected an integer of at least 1"),
-        (("-n", "two"), "-n: two: expected an integer"),
+        (("-n", "0"), "-n: 0 is too small, at least 1"),
+        (("-n", "two"), "-n: invalid integer value: 'two'"),
         ((), "-n"),
         (("-n", "2", "--min-ranks", "3"), "--min-ranks 3: expected at most -n 2"),
     ],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
 import pytest
 
-from fl_memory.subcommands import dispatch
+from fl_memory.subcommands import at_least, dispatch
 
 COMMANDS = {"say-hello": "greets", "fail": "does not", "stop": "has no reader"}
 
@@ -75,3 +76,15 @@ def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         run("--version")
     assert capsys.readouterr().out == "fl-greeter 1.2\n"
+
+
+def test_integers_from_a_least_one_are_a_type_of_argparse(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=at_least(2))
+    assert parser.parse_args(["--count", "2"]).count == 2
+    for wrong, message in (("1", "1 is too small, at least 2 is needed"), ("x", "invalid integer")):
+        with pytest.raises(SystemExit):
+            parser.parse_args(["--count", wrong])
+        assert message in capsys.readouterr().err

@@ -125,7 +125,7 @@ def test_a_stream_that_is_over_says_so() -> None:
     with pytest.raises(TextError, match="look_back is -1"):
         lexicon_decoder().begin().prune(-1)
     for call in (stream.best, stream.prune, stream.end, lambda: stream.step(said(1))):
-        with pytest.raises(TextError, match="this stream is over: begin another one"):
+        with pytest.raises(TextError, match="this search is over: begin another one"):
             call()
 
 

@@ -169,7 +169,7 @@ def test_frames_may_come_in_pieces() -> None:
     assert [(h.tokens, h.score, h.spans) for h in found] == [
         (h.tokens, h.score, h.spans) for h in whole
     ]
-    with pytest.raises(TextError, match="this stream is over"):
+    with pytest.raises(TextError, match="this search is over"):
         stream.step(networks.encoded)
     assert len(decoder.decode(networks.encoded, n_best=2)) == 2
 

@@ -1,6 +1,6 @@
 """Commands of several subcommands, each a module of its own that is imported when it is called.
 
-The commands ``fl-memory``, ``fl-tensor`` and ``fl-dist`` are made of it. A module of a
+The commands ``fl-memory``, ``fl-tensor``, ``fl-dist`` and ``fl-text`` are made of it. A module of a
 subcommand has ``main(arguments) -> exit status``: 0 success, 1 an error, 2 a usage error.
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from fl_memory.errors import FlError
 
-__all__ = ["dispatch"]
+__all__ = ["at_least", "dispatch"]
 
 
 def dispatch(
@@ -55,3 +55,15 @@ def dispatch(
         print(f"{name} {chosen}: {error}", file=sys.stderr)
         return 1
     return status
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A type for argparse: integers from ``least``."""
+
+    def integer(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value} is too small, at least {least} is needed")
+        return value
+
+    return integer

@@ -14,11 +14,12 @@ import secrets
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from fl_dist.cli.children import Child, Children, describe, shell_status
 from fl_dist.cli.nodes import Nodes, Place
+from fl_memory.subcommands import at_least
 
 #: Seconds that the others have to end of themselves after the first failure.
 GRACE = 5.0
@@ -153,17 +154,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def at_least(low: int) -> Callable[[str], int]:
-    """An argparse type: integers from ``low``."""
-
-    def integer(text: str) -> int:
-        if not text.isdigit() or int(text) < low:
-            raise argparse.ArgumentTypeError(f"{text}: expected an integer of at least {low}")
-        return int(text)
-
-    return integer
 
 
 def options() -> argparse.ArgumentParser:

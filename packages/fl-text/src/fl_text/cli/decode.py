@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fl_text.cli.options import at_least
+from fl_memory.subcommands import at_least
 from fl_text.decoder import DecoderOptions, Hypothesis, LexiconDecoder, LexiconFreeDecoder
 from fl_text.dictionary import Dictionary
 from fl_text.errors import TextFileError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fl_text.cli.options import at_least
+from fl_memory.subcommands import at_least
 from fl_text.counting import TokenCounts
 
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from fl_memory.subcommands import at_least
 from fl_tensor.files import replacing
-from fl_text.cli.options import at_least
 from fl_text.corpus import TextFiles
 from fl_text.dictionary import Dictionary
 from fl_text.encoder import SpellingEncoder, TextEncoder, WordEncoder

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fl_tensor.annotations import Checked
+from fl_text.decoder.closable import Closable
 from fl_text.decoder.histories import Histories
 from fl_text.decoder.hypothesis import Hypothesis
 from fl_text.decoder.options import DecoderOptions
@@ -152,7 +153,7 @@ class Seq2SeqDecoder(Checked):
         return possible
 
 
-class Seq2SeqSearch:
+class Seq2SeqSearch(Closable):
     """An utterance in progress; `begin` of a decoder makes it."""
 
     def __init__(self, decoder: Seq2SeqDecoder, states: Any) -> None:
@@ -160,7 +161,7 @@ class Seq2SeqSearch:
         self._histories = decoder._histories()
         self._beam = _first()
         self._steps: list[Step] = []
-        self._over = self._closed = False
+        self._over = False
 
     def step(self) -> bool:
         """Adds an output to each hypothesis. False where all are complete, or at the limit."""
@@ -230,21 +231,8 @@ class Seq2SeqSearch:
         finally:
             self.close()
 
-    def close(self) -> None:
-        """Ends the search without a result."""
-        if not self._closed:
-            self._closed = True
-            self._histories.close()
-
-    def __enter__(self) -> Seq2SeqSearch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _check(self) -> None:
-        if self._closed:
-            raise TextError("[text] this search is over: begin another one")
+    def _release(self) -> None:
+        self._histories.close()
 
     def _hypotheses(self, count: int | None) -> list[Hypothesis]:
         beam = self._beam

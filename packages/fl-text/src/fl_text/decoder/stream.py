@@ -10,6 +10,7 @@ import numpy as np
 import fl_tensor as ft
 from fl_tensor.annotations import explained
 from fl_tensor.kernels import Array
+from fl_text.decoder.closable import Closable
 from fl_text.decoder.emissions import frames_of
 from fl_text.decoder.hypothesis import Hypothesis, Paths
 from fl_text.decoder.numbering import index_histories
@@ -39,7 +40,7 @@ def trace_back(
         at[k] = place
 
 
-class Stream:
+class Stream(Closable):
     """An utterance that a decoder is decoding; `begin` of a decoder makes it.
 
     Streams of one decoder are independent: each may be used by a thread of its own.
@@ -49,7 +50,6 @@ class Stream:
         self._search = search
         self._tables = search._borrow()
         self._tables.begin(search._settings)
-        self._over = False
         self._start = 0  # the first frame that is not settled
         self._before = search._settings.silence  # the token of the frame before it
         self._tokens = np.zeros(0, np.int32)  # what all hypotheses share, and is not settled
@@ -121,22 +121,9 @@ class Stream:
         finally:
             self.close()
 
-    def close(self) -> None:
-        """Ends the utterance without a result."""
-        if not self._over:
-            self._over = True
-            self._tables.source.end()
-            self._search._give_back(self._tables)
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _check(self) -> None:
-        if self._over:
-            raise TextError("[text] this stream is over: begin another one")
+    def _release(self) -> None:
+        self._tables.source.end()
+        self._search._give_back(self._tables)
 
     def _final(self, n_best: int | None) -> list[Hypothesis]:
         beam = self._tables.beam

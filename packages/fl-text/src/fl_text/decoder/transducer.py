@@ -21,6 +21,7 @@ import numpy as np
 
 import fl_tensor as ft
 from fl_tensor.annotations import Checked
+from fl_text.decoder.closable import Closable
 from fl_text.decoder.histories import Histories
 from fl_text.decoder.hypothesis import Hypothesis
 from fl_text.decoder.models import AnyModel
@@ -166,7 +167,7 @@ class TransducerDecoder(Checked):
         return scores_of(self.joint(frame, outputs), rows, self.tokens, "TransducerDecoder.joint")
 
 
-class TransducerStream:
+class TransducerStream(Closable):
     """An utterance in progress; `begin` of a decoder makes it."""
 
     def __init__(self, decoder: TransducerDecoder) -> None:
@@ -178,7 +179,6 @@ class TransducerStream:
         self._place = {0: 0}
         self._rows = decoder._predict(np.array([-1]), None)
         self._frames = 0
-        self._closed = False
 
     def step(self, encoded: Any) -> None:
         """Decodes the next frames: (frames, ...), as in `decode`; there may be none."""
@@ -276,21 +276,8 @@ class TransducerStream:
         finally:
             self.close()
 
-    def close(self) -> None:
-        """Ends the utterance without a result."""
-        if not self._closed:
-            self._closed = True
-            self._histories.close()
-
-    def __enter__(self) -> TransducerStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _check(self) -> None:
-        if self._closed:
-            raise TextError("[text] this stream is over: begin another one")
+    def _release(self) -> None:
+        self._histories.close()
 
     def _hypotheses(self, beam: Beam, count: int | None) -> list[Hypothesis]:
         score, emitting, lm, history, time = (field[:count] for field in beam)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from fl_memory.subcommands import at_least
 from fl_vision._version import __version__
 from fl_vision.datasets import dataset_names
 from fl_vision.errors import UsageError
@@ -55,34 +55,34 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
     then says what they are."""
     _data_options(parser, "digits")
     recipe = parser.add_argument_group("recipe (defaults depend on the data set)").add_argument
-    recipe("--epochs", type=_integer(1), help="passes over the training set")
-    recipe("--batch-size", type=_integer(1), help="samples per step, over all ranks together")
+    recipe("--epochs", type=at_least(1), help="passes over the training set")
+    recipe("--batch-size", type=at_least(1), help="samples per step, over all ranks together")
     recipe("--lr", type=_positive, help="peak learning rate of Adam")
     recipe("--lr-decay", type=_positive, help="factor of the learning rate per epoch")
     recipe("--dropout", type=_fraction, help="probability; 0 switches it off (default 0.5)")
-    recipe("--shift", type=_integer(0), help="random shifts of up to so many pixels (default 0)")
+    recipe("--shift", type=at_least(0), help="random shifts of up to so many pixels (default 0)")
     recipe("--dtype", choices=DTYPES, help="of weights and activations (default float32)")
-    recipe("--seed", type=_integer(0), help="weights, order of samples, dropout (default 0)")
-    recipe("--limit", type=_integer(1), help="use only so many training samples, evenly spread")
+    recipe("--seed", type=at_least(0), help="weights, order of samples, dropout (default 0)")
+    recipe("--limit", type=at_least(1), help="use only so many training samples, evenly spread")
     recipe("--compiled", action="store_true", default=None, help="run steps as graphs")
     recipe("--amp", action="store_true", default=None, help="float16 where safe, loss scaling")
     recipe("--ema", type=_fraction, help="decay of averaged weights; 0: none (default 0)")
     recipe("--clip", type=_positive, help="longest norm of the gradients (default: any)")
-    recipe("--accumulate", type=_integer(1), help="batches per step (default 1)")
-    recipe("--patience", type=_integer(1), help="stop after so many epochs of no better accuracy")
+    recipe("--accumulate", type=at_least(1), help="batches per step (default 1)")
+    recipe("--patience", type=at_least(1), help="stop after so many epochs of no better accuracy")
     recipe("--validation", type=_fraction, help="share held out for that (default 0.1 if needed)")
     run = parser.add_argument_group("run").add_argument
     run("--out", type=Path, help=f"folder to write to (default: {RUNS}/ and the data set's name)")
     kept = parser.add_mutually_exclusive_group().add_argument
     kept("--resume", action="store_true", help="go on with the run in --out, to the same bits")
     kept("--overwrite", action="store_true", help="begin anew in place of the run in --out")
-    run("--ranks", type=_integer(1), metavar="N", help="train data-parallel (default 1)")
+    run("--ranks", type=at_least(1), metavar="N", help="train data-parallel (default 1)")
     run("--communicator", metavar="NAME", help="of the ranks (default processes)")
-    run("--prefetch", type=_integer(0), default=0, help="batches made ahead by a thread")
-    run("--checkpoint-every", type=_integer(0), default=0, help="steps (default: each epoch)")
+    run("--prefetch", type=at_least(0), default=0, help="batches made ahead by a thread")
+    run("--checkpoint-every", type=at_least(0), default=0, help="steps (default: each epoch)")
     run(
         "--keep-best",
-        type=_integer(0),
+        type=at_least(0),
         default=0,
         help="checkpoints of so many epochs of best accuracy",
     )
@@ -93,7 +93,7 @@ def _train_options(parser: argparse.ArgumentParser) -> None:
 def _eval_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", type=Path, help="checkpoint file, or the folder of the run")
     _data_options(parser, "that of the checkpoint")
-    parser.add_argument("--batch-size", type=_integer(1), default=256, help="samples per step")
+    parser.add_argument("--batch-size", type=at_least(1), default=256, help="samples per step")
 
 
 def _predict_options(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +102,7 @@ def _predict_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--invert", action="store_true", help="dark strokes on light paper, trained on the reverse"
     )
-    parser.add_argument("--top", type=_integer(1), default=1, help="print so many best classes")
+    parser.add_argument("--top", type=at_least(1), default=1, help="print so many best classes")
     parser.add_argument("--out", type=Path, help="also draw the predictions into this file")
     parser.add_argument("--skip-bad", action="store_true", help="leave out unreadable files")
 
@@ -112,11 +112,11 @@ def _data_options(parser: argparse.ArgumentParser, dataset: str) -> None:
     names = ", ".join(dataset_names())
     add("--dataset", metavar="NAME", help=f"one of {names} (default: {dataset})")
     add("--data-dir", type=Path, help="mnist, folder: where the files are")
-    add("--holdout", type=_integer(1), metavar="N", help="mnist: test on the last N samples")
+    add("--holdout", type=at_least(1), metavar="N", help="mnist: test on the last N samples")
     add("--image-size", type=_image_size, metavar="HxW", help="folder: resize all images")
     add("--grayscale", action="store_true", default=None, help="folder: one channel")
     add("--skip-bad", action="store_true", default=None, help="folder: leave out unreadable files")
-    add("--split-seed", type=_integer(0), help="digits, folder: seed of the 80/20 split")
+    add("--split-seed", type=at_least(0), help="digits, folder: seed of the 80/20 split")
     add("--no-download", action="store_true", help="mnist: never use the network")
 
 
@@ -124,16 +124,6 @@ def _runtime_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("implementation").add_argument
     add("--backend", metavar="NAME", help="tensor backend; or FL_TENSOR_BACKEND, or the fastest")
     add("--memory", metavar="NAME", help="memory manager; default: FL_MEMORY_MANAGER, or caching")
-
-
-def _integer(least: int) -> Callable[[str], int]:
-    def integer(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{value} is too small, at least {least} is needed")
-        return value
-
-    return integer
 
 
 def _positive(text: str) -> float:
