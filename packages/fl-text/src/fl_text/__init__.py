@@ -1,4 +1,5 @@
-"""Tokenizers, text files, and datasets for language models."""
+"""Tokenizers, dictionaries, text files, and datasets for language models. Decoders are in
+``fl_text.decoder``, n-gram models in ``fl_text.ngram``."""
 
 from fl_text._version import __version__ as __version__
 from fl_text.corpus import TextFiles as TextFiles
