@@ -11,6 +11,7 @@ import re
 
 import numpy as np
 
+from fl_tensor.annotations import checked
 from fl_text.errors import TextFileError
 from fl_text.ngram import kernels
 from fl_text.ngram.fields import PAD, POWERS, Text
@@ -32,6 +33,7 @@ _BLOCK = 1 << 18
 _WHOLE_FILE = "the file was cut off, or edited; write it again"
 
 
+@checked
 def read_arpa(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> NGrams:
     """The n-grams of an ARPA file, in UTF-8, with log probabilities to base 10 as float32.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fl_tensor.annotations import Checked
+from fl_tensor.annotations import Checked, checked
 from fl_text.corpus import as_texts
 from fl_text.errors import TextError
 from fl_text.ngram import kernels
@@ -68,18 +68,21 @@ class NGramModel(Checked):
         return cls(link(ngrams, "NGramModel"), ngrams.vocabulary)
 
     @classmethod
+    @checked
     def from_arpa(cls, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> Self:
         """The model of an ARPA file. Raises TextFileError for one that is not sound."""
         ngrams = read_arpa(path, max_bytes)
         return cls(link(ngrams, os.fspath(path)), ngrams.vocabulary)
 
     @classmethod
+    @checked
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The model of a file that `save` wrote, mapped into memory: pages are read when they are
         used, and processes share them. Raises TextFileError for a file that is not sound."""
         return cls(*load_tables(path))
 
     @classmethod
+    @checked
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """`load` for a file that begins as those of `save` do, else `from_arpa`."""
         return cls.load(path) if is_binary(path) else cls.from_arpa(path)
@@ -93,6 +96,7 @@ class NGramModel(Checked):
         """The index of each word."""
         return {word: k for k, word in enumerate(self.vocabulary)}
 
+    @checked
     def indices(self, words: Iterable[str]) -> IntArray:
         """The index of each word, that of `<unk>` for unknown ones; int32 (words,)."""
         index, unknown = self.index, self.unk
@@ -122,17 +126,20 @@ class NGramModel(Checked):
                 )
         return walk(self.tables, states.astype(np.int32), words.astype(np.int32))
 
+    @checked
     def score(self, sentence: str, *, bos: bool = True, eos: bool = True) -> float:
         """log10 p of the words of a sentence, split at white space of ASCII, with `<s>` before and
         `</s>` behind it unless told otherwise."""
         return float(self.score_sentences([sentence], bos=bos, eos=eos)[0])
 
+    @checked
     def score_sentences(
         self, sentences: Iterable[str], *, bos: bool = True, eos: bool = True
     ) -> FloatArray:
         """`score` of each sentence, float64 (sentences,)."""
         return self._scores(*self._texts(sentences, eos), bos)
 
+    @checked
     def perplexity(self, sentences: Iterable[str]) -> Perplexity:
         """Of sentences with their ends, unknown words included. Raises TextError for none."""
         words, ends = self._texts(sentences, True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_tensor.annotations import checked
 from fl_tensor.files import replacing
 from fl_text.errors import TextError
 from fl_text.ngram.tables import FloatArray, IntArray
@@ -64,6 +65,7 @@ class NGrams:
                 )
 
 
+@checked
 def write_arpa(path: str | os.PathLike[str], ngrams: NGrams) -> None:
     """Writes an ARPA file in UTF-8; a file in its place is replaced by a whole one.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl_tensor.annotations import checked
 from fl_text.errors import TextError
 from fl_text.ngram.linking import link, with_contexts
 from fl_text.ngram.ngrams import NGrams, Order
@@ -20,6 +21,7 @@ from fl_text.ngram.tables import FloatArray, IntArray, walk
 _LEAST = 1e-7
 
 
+@checked
 def prune(ngrams: NGrams, threshold: float) -> NGrams:
     """The model without the n-grams whose removal raises its perplexity by less than `threshold`,
     as a share: 1e-8 is gentle, 1e-6 strong.
