@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from fl_tensor.annotations import Checked, checked
+from fl_tensor.annotations import Checked, explained
 from fl_text.errors import TextError
 from fl_text.ngram import NGramModel
 
@@ -235,7 +235,7 @@ def _in_range(name: str, tokens: IntArray, vocabulary: int) -> None:
         )
 
 
-@checked
+@explained
 def as_language_model(model: LanguageModel | NGramModel | None, names: Iterable[str]) -> CheckedLM:
     """The model as decoders use it, for tokens (or words) of these names; None scores nothing."""
     listed = list(names)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl_tensor.annotations import checked
+from fl_tensor.annotations import explained
 from fl_text.corpus import as_texts
 from fl_text.errors import TextError
 from fl_text.ngram.arpa import MAX_ORDER
@@ -25,7 +25,7 @@ NEVER = -99.0
 """log10 p(<s>): it is never predicted, so that the others sum to 1."""
 
 
-@checked
+@explained
 def estimate(
     sentences: Iterable[str],
     order: int = 3,

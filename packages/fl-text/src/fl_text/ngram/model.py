@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fl_tensor.annotations import Checked, checked
+from fl_tensor.annotations import Checked, checked, explained
 from fl_text.corpus import as_texts
 from fl_text.errors import TextError
 from fl_text.ngram import kernels
@@ -96,7 +96,7 @@ class NGramModel(Checked):
         """The index of each word."""
         return {word: k for k, word in enumerate(self.vocabulary)}
 
-    @checked
+    @explained
     def indices(self, words: Iterable[str]) -> IntArray:
         """The index of each word, that of `<unk>` for unknown ones; int32 (words,)."""
         index, unknown = self.index, self.unk
@@ -132,14 +132,14 @@ class NGramModel(Checked):
         `</s>` behind it unless told otherwise."""
         return float(self.score_sentences([sentence], bos=bos, eos=eos)[0])
 
-    @checked
+    @explained
     def score_sentences(
         self, sentences: Iterable[str], *, bos: bool = True, eos: bool = True
     ) -> FloatArray:
         """`score` of each sentence, float64 (sentences,)."""
         return self._scores(*self._texts(sentences, eos), bos)
 
-    @checked
+    @explained
     def perplexity(self, sentences: Iterable[str]) -> Perplexity:
         """Of sentences with their ends, unknown words included. Raises TextError for none."""
         words, ends = self._texts(sentences, True)
