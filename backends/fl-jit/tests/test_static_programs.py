@@ -166,10 +166,12 @@ def test_a_fused_epilogue_that_falls_back_to_numpy():
     x, skip = array(16, 32, 8, 8), array(16, 16, 16, 16, seed=1)
     w, b = array(16, 32, 2, 2, seed=2), array(16, seed=3)
     step = ft.compile(f, strict=True)
-    for i in range(4):
+    held = []
+    for i in range(8):
         got = step(x + i, skip, w, b)
         wanted = f(x + i, skip, w, b)
         np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-4)
+        held.append(ft.eval(x * i))  # the product is at another address in the next call
 
 
 def test_concatenations_and_paddings_are_native():

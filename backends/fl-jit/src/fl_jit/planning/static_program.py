@@ -263,8 +263,9 @@ class StaticProgram:
 
     def _by_numpy(self, step: Step) -> None:
         values = self._values
-        for root in _outputs(step):
-            values.addresses.pop(root, None)
+        # What stays inside a step of two parts is elsewhere each time, too.
+        for value in (v for node in step.nodes for v in node.outputs):
+            values.addresses.pop(value, None)
         step(values)
         for root in _outputs(step):
             values.addresses.pop(root, None)  # a step of two parts looks it up itself
