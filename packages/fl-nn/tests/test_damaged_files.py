@@ -351,6 +351,7 @@ def entries(**tensors):
         (entries(a=(0, 8), b=(8, 16)), "its tensors take 16 bytes, and 8 are there"),
         (struct.pack("<Q", 14) + b'{"a":1,"a":2} ', "a name comes twice"),
         (struct.pack("<Q", 38) + b'{"a":' + b"1" * 32 + b"}", "a number of 32 digits"),
+        (struct.pack("<Q", 10) + b'{"a": NaN}', "a number NaN"),
         (with_header({"a": [1]}, b""), "has not exactly a dtype"),
         (
             with_header(
