@@ -158,7 +158,7 @@ def total(x: Array[ft.int32]) -> int:
 def vectors(kernel: Kernel, machine: target.Target) -> set[str]:
     """The vector registers that the code of a kernel names, by the first letter of their names."""
     text = compile.listing(
-        module.assembly(kernel.definition, "kernel", machine), machine, module.EFFORT
+        module.assembly(kernel.definition, "kernel", machine), machine, compile.Effort.WHOLE
     )
     return set(re.findall(r"%([xyz])mm", text))
 

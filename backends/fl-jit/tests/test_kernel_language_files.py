@@ -108,6 +108,19 @@ from array import array
 print(series(array("q", [1] * 9)), series.compiler, len(written))
 """
 
+IMPORTS = """
+import sys
+from array import array
+import fl_tensor as ft
+from fl_tensor.kernels import Array
+
+@ft.kernel
+def first(x: Array[ft.int64]) -> int:
+    return x[0]
+
+assert first(array("q", [3])) == 3
+"""
+
 
 def test_processes_share_a_folder(tmp_path):
     """Two at once, and a third that finds their file."""
@@ -129,3 +142,22 @@ def test_processes_share_a_folder(tmp_path):
     found = outputs([start(), start()])
     assert [output[:2] for output in found] == [["9841", "jit"]] * 2
     assert outputs([start()]) == [["9841", "jit", "0"]]
+
+
+def test_a_kernel_with_a_file_imports_neither_the_backend_nor_the_generator(tmp_path):
+    """Their imports take longer than the kernel."""
+    script = Path(tmp_path) / "imports.py"
+    imports = (
+        'print("fl_jit.backend" in sys.modules, "fl_jit.kernel_language.module" in sys.modules)\n'
+    )
+    script.write_text(IMPORTS + imports)
+    env = {**os.environ, "FL_CACHE_DIR": str(tmp_path / "cache"), "FL_KERNEL_COMPILER": "jit"}
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, script], env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    assert run() == ["False", "True"]
+    assert run() == ["False", "False"]

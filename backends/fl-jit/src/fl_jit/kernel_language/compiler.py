@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl_tensor.kernels import ArrayType, Definition, KernelCompiler, RecordType, Scalar
@@ -33,10 +34,8 @@ class JitKernelCompiler(KernelCompiler):
     def compile(self, definition: Definition) -> Callable[..., int | float | None]:
         """The function of flat numbers. Raises CompileError if LLVM refuses the code, which is a
         defect of this compiler."""
-        from fl_jit.kernel_language import module
-
         result = _RESULTS[definition.result.name] if definition.result else None
-        native = ctypes.CFUNCTYPE(result, ctypes.c_char_p)(module.address(definition))
+        native = ctypes.CFUNCTYPE(result, ctypes.c_char_p)(address(definition))
         # One argument in place of many: converting a number by ctypes takes longer than by struct.
         pack = struct.Struct("".join(row_format(p.type for p in definition.parameters))).pack
 
@@ -45,6 +44,24 @@ class JitKernelCompiler(KernelCompiler):
             return found
 
         return call
+
+
+def address(definition: Definition) -> int:
+    """The address of a kernel's machine code, which stays for the life of the process. Raises
+    CompileError."""
+    from fl_jit.kernels.codegen import compile, target
+
+    symbol = f"kernel_{definition.digest}"
+    machine = target.host()
+    about = f"kernel {compile.sources(Path(__file__).parent)} {definition.digest}"
+
+    def assembly(_: Sequence[str]) -> str:
+        # Imported here, because a kernel with a file of machine code needs no generator.
+        from fl_jit.kernel_language import module
+
+        return module.assembly(definition, symbol, machine)
+
+    return compile.addresses({symbol: about}, assembly, machine, compile.Effort.WHOLE)[symbol]
 
 
 def row_format(types: Iterator[Any]) -> Iterator[str]:

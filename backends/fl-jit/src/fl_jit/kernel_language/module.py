@@ -7,8 +7,6 @@ address of its part of the row, so that passing it on costs one register.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from llvmlite import ir
 
 from fl_jit.kernel_language.functions import (
@@ -19,30 +17,13 @@ from fl_jit.kernel_language.functions import (
     value_type,
 )
 from fl_jit.kernel_language.statements import Statements
-from fl_jit.kernels.codegen import compile, target
+from fl_jit.kernels.codegen import target
 from fl_jit.kernels.codegen.builder import Builder
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
 from fl_tensor.kernels import ArrayType, Definition, RecordType
 
-__all__ = ["EFFORT", "address", "assembly"]
-
-#: How LLVM optimizes kernels.
-EFFORT = compile.Effort.WHOLE
-
-
-def address(definition: Definition) -> int:
-    """The address of a kernel's machine code, which stays for the life of the process. Raises
-    CompileError."""
-    symbol = f"kernel_{definition.digest}"
-    machine = target.host()
-    about = f"kernel {compile.sources(Path(__file__).parent)} {definition.digest}"
-    return compile.addresses(
-        {symbol: about},
-        lambda _: assembly(definition, symbol, machine),
-        machine,
-        EFFORT,
-    )[symbol]
+__all__ = ["assembly"]
 
 
 def assembly(definition: Definition, symbol: str, machine: Target) -> str:
