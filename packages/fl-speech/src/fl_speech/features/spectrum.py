@@ -48,14 +48,19 @@ def emphasised_frames(x: Any, size: int, stride: int, coefficient: float, centre
     """`frames(x)`, minus the mean of each if `centred`, after `pre_emphasis`. Most of it is done on
     samples, which are fewer than those of overlapping frames; there has to be a frame."""
     count = frame_count(x.shape[-1], size, stride)
-    pieces = _pieces(x, size, stride, count)
-    if coefficient:
-        first = pieces[0][..., :1] * (1.0 - coefficient)
-        pieces = _pieces(pre_emphasis(x, coefficient), size, stride, count)
-        pieces = [first, pieces[0][..., 1:], *pieces[1:]]
-    found = ft.concatenate(pieces, axis=-1)
-    if centred:
-        found = found - frame_sums(x, size, stride) * ((1.0 - coefficient) / size)
+    reach = (count - 1) * stride + 1
+
+    def sample(i: int) -> Any:
+        """Number `i` of each frame, `(..., frames, 1)`."""
+        return x[..., i : i + reach : stride].reshape(*x.shape[:-1], count, 1)
+
+    first = sample(0)
+    steps = x[..., 1:] - x[..., :-1] * coefficient
+    pieces = _pieces(steps, size - 1, stride, count)
+    found = ft.concatenate([first * (1.0 - coefficient), *pieces], axis=-1)
+    if centred:  # the sum of an emphasised frame is (1 - c) sum(x) + c (last - first)
+        total = found.sum(axis=-1, keepdims=True)
+        found = found - (total - (sample(size - 1) - first) * coefficient) * (1.0 / size)
     return found
 
 
