@@ -17,6 +17,7 @@ from targets import (
     numpy_names,
     processes,
     sequence_decoders,
+    speech_features,
     tensors,
     texts,
     training,
@@ -25,7 +26,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders),
+    *(texts, ngrams, decoders, sequence_decoders, speech_features),
 )
 
 
@@ -51,6 +52,7 @@ def public_names(prefix: str, module: ModuleType) -> set[str]:
 PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()))
 for _part in ("linalg", "random"):  # the same functions
     PUBLIC -= {f"ft.{_part}.{name}" for name in dir(PACKAGES["ft"]) if name != "norm"}
+PUBLIC -= {f"speech.features.{name}" for name in dir(PACKAGES["speech"])}  # the same
 PUBLIC -= {"ft.kernels.kernel", "text.language_model.NGramModel"}  # listed elsewhere
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}
