@@ -17,6 +17,7 @@ from targets import (
     numpy_names,
     processes,
     sequence_decoders,
+    sounds,
     speech_features,
     tensors,
     texts,
@@ -26,7 +27,8 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders, speech_features),
+    *(texts, ngrams, decoders, sequence_decoders),
+    *(speech_features, sounds),
 )
 
 

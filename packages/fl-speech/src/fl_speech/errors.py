@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from fl_memory.errors import FlError as FlError
 
@@ -13,3 +14,20 @@ class AudioError(FlError, ValueError):
     def __init__(self, path: str | os.PathLike[str], problem: str, remedy: str) -> None:
         self.path = os.fspath(path)
         super().__init__(f"[audio] {self.path}: {problem}: {remedy}")
+
+
+class EffectError(FlError, ValueError):
+    """Settings of sound effects, or a file of them, that cannot be. `key` names the setting."""
+
+    def __init__(self, where: str, key: str, problem: str, remedy: str) -> None:
+        self.key, self.problem, self.remedy = key, problem, remedy
+        super().__init__(f"[{where}] {key} {problem}: {remedy}")
+
+    def __reduce__(self) -> Any:  # from a worker process
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[EffectError], args: tuple[Any, ...], state: dict[str, Any]) -> EffectError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
