@@ -1,0 +1,4 @@
+"""Criteria over sequences: losses, best paths and forced alignments of acoustic models."""
+
+from fl_speech.criteria.criterion import SCALE_MODES as SCALE_MODES
+from fl_speech.criteria.criterion import Criterion as Criterion
