@@ -2,3 +2,5 @@
 
 from fl_speech.criteria.criterion import SCALE_MODES as SCALE_MODES
 from fl_speech.criteria.criterion import Criterion as Criterion
+from fl_speech.criteria.ctc import CTC as CTC
+from fl_speech.criteria.ctc import ctc_loss as ctc_loss
