@@ -12,8 +12,7 @@ import math
 from typing import NamedTuple
 
 import fl_tensor as ft
-from fl_speech.criteria.ctc_kernel import fill
-from fl_speech.criteria.kernel_rows import Values, load_row, softmax_row, store_row, summed
+from fl_speech.criteria.kernel_rows import Values, fill, load_row, softmax_row, store_row, summed
 from fl_tensor.kernels import Array
 
 
