@@ -15,17 +15,6 @@ import numpy as np
 import fl_tensor as ft
 from fl_tensor.kernels import Array
 
-__all__ = [
-    "Values",
-    "biggest",
-    "fill",
-    "load_row",
-    "softmax_row",
-    "store_row",
-    "summed",
-    "values_of",
-]
-
 
 class Values(NamedTuple):
     """Floats in one of two precisions; the other array is empty."""
