@@ -13,3 +13,11 @@ class AudioError(FlError, ValueError):
     def __init__(self, path: str | os.PathLike[str], problem: str, remedy: str) -> None:
         self.path = os.fspath(path)
         super().__init__(f"[audio] {self.path}: {problem}: {remedy}")
+
+
+class TargetError(FlError, ValueError):
+    """A target that a criterion cannot use. `sample` is its number in the batch."""
+
+    def __init__(self, where: str, sample: int, problem: str, remedy: str) -> None:
+        self.sample = sample
+        super().__init__(f"[{where}] sample {sample}: {problem}: {remedy}")
