@@ -1,0 +1,84 @@
+"""ASG beside the rest: decoders of fl-text, repetition labels, and CTC."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from asg_reference import all_paths, summed
+
+import fl_tensor as ft
+import fl_text as text
+from fl_speech.criteria import asg_loss, forced_path, viterbi_path
+from fl_text.decoder import DecoderOptions, LexiconDecoder, LexiconFreeDecoder
+
+# Without a compiler kernels run in the interpreter, which says so.
+pytestmark = pytest.mark.filterwarnings("ignore:kernels run in the interpreter")
+
+TOKENS = ["|", "a", "b", "c", "#"]
+OPTIONS = DecoderOptions(beam_size=1000, beam_threshold=1e6, criterion="asg")
+
+
+def problem(seed: int, frames: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    """Emissions (T, N) and transitions; nothing leads to the last token, which ASG does not need."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(frames, len(TOKENS))).astype(np.float32) * 2
+    x[:, -1] = -1e4
+    return x, rng.normal(size=(len(TOKENS),) * 2).astype(np.float32)
+
+
+def score(x: np.ndarray, transitions: np.ndarray, path: np.ndarray) -> float:
+    return summed(x.astype(np.float64), transitions.astype(np.float64), [path.tolist()]).score
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_best_hypothesis_without_a_model_is_the_viterbi_path(seed: int) -> None:
+    x, transitions = problem(seed)
+    path = viterbi_path(ft.asarray(x[None]), ft.asarray(transitions))[0]
+    tokens = text.Dictionary(TOKENS)
+    free = LexiconFreeDecoder(tokens, options=OPTIONS, transitions=transitions)
+    lexicon = text.Lexicon({name: [[name]] for name in TOKENS[1:]})
+    spelled = LexiconDecoder(lexicon, tokens, options=OPTIONS, transitions=transitions)
+    for decoder in (free, spelled):
+        best = decoder.decode(x)[0]
+        assert list(best.tokens) == path.tolist()
+        assert best.score == pytest.approx(score(x, transitions, path), rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_lexicon_of_one_word_gives_the_forced_path(seed: int) -> None:
+    x, transitions = problem(seed, frames=5)  # too few for a second word
+    x[:, 0] = -1e4  # no silence around it
+    path = forced_path(ft.asarray(x[None]), [[1, 3, 2]], ft.asarray(transitions))[0]
+    lexicon = text.Lexicon({"acb": [["a", "c", "b"]]})
+    decoder = LexiconDecoder(
+        lexicon, text.Dictionary(TOKENS), options=OPTIONS, transitions=transitions
+    )
+    best = decoder.decode(x)[0]
+    assert list(best.tokens) == path.tolist()
+    assert best.score == pytest.approx(score(x, transitions, path), rel=1e-5)
+
+
+def test_repetition_labels_bring_back_what_merging_loses() -> None:
+    letters = text.Dictionary(["h", "e", "l", "o", "<1>"])
+    spelling = letters.map_entries_to_indices("hello")
+    target = text.pack_replabels(spelling, letters, 1)
+    x = np.random.default_rng(0).normal(size=(1, 9, 5))
+    path = forced_path(ft.asarray(x), [target], ft.zeros((5, 5), ft.float64))[0]
+    merged = [label for label, _ in itertools.groupby(path.tolist())]
+    assert merged == target
+    assert text.unpack_replabels(merged, letters, 1) == spelling
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_equal_transitions_it_is_ctc_without_a_blank(seed: int) -> None:
+    """Transitions cancel, and the share of all paths is a probability under softmax."""
+    rng = np.random.default_rng(seed)
+    x, target = rng.normal(size=(5, 3)) * 2, [0, 2, 1][: rng.integers(1, 4)]
+    likely = x - np.log(np.exp(x).sum(1, keepdims=True))
+    spelled = [p for p in all_paths(5, 3) if [k for k, _ in itertools.groupby(p)] == target]
+    chance = sum(math.exp(sum(likely[t, k] for t, k in enumerate(path))) for path in spelled)
+    loss = asg_loss(ft.asarray(x[None]), [target], ft.full((3, 3), 0.7, ft.float64))
+    assert loss.item() == pytest.approx(-math.log(chance), rel=1e-12)
