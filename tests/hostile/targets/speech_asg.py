@@ -44,9 +44,6 @@ TARGETED: dict[str, Any] = {
     "targets": [*LABELS, EMPTY],
     "target_lengths": [*COUNTS[1:], value([2])],
 }
-    "targets": [*LABELS, EMPTY],
-    "target_lengths": [*COUNTS[1:], value([2])],
-}
 TARGETS: list[Target] = [
     batch("asg_loss", BATCH, **TARGETED, infeasible="choice", reduction="choice"),
     batch("force_alignment_score", BATCH, **TARGETED, infeasible="choice"),

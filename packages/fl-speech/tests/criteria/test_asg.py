@@ -32,7 +32,7 @@ from fl_speech.errors import TargetError
 # Without a compiler kernels run in the interpreter, which says so.
 pytestmark = pytest.mark.filterwarnings("ignore:kernels run in the interpreter")
 
-CASES = int(os.environ.get("FL_CRITERIA_CASES", "40"))
+CASES = int(os.environ.get("FL_CRITERIA_CASES", "25"))
 WAYS = pytest.mark.parametrize("composed", [False, True], ids=["kernels", "composed"])
 Make = Callable[[Case, int], list[list[int]]]
 

@@ -22,7 +22,7 @@ OPTIONS = DecoderOptions(beam_size=1000, beam_threshold=1e6, criterion="asg")
 
 
 def problem(seed: int, frames: int = 6) -> tuple[np.ndarray, np.ndarray]:
-    """Emissions (T, N) and transitions; nothing leads to the last token, which ASG does not need."""
+    """Emissions (T, N) and transitions. The last token is a blank, which ASG does not need."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(frames, len(TOKENS))).astype(np.float32) * 2
     x[:, -1] = -1e4
@@ -33,29 +33,31 @@ def score(x: np.ndarray, transitions: np.ndarray, path: np.ndarray) -> float:
     return summed(x.astype(np.float64), transitions.astype(np.float64), [path.tolist()]).score
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_the_best_hypothesis_without_a_model_is_the_viterbi_path(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("spelled", [False, True], ids=["free", "lexicon"])
+def test_the_best_hypothesis_without_a_model_is_the_viterbi_path(seed: int, spelled: bool) -> None:
     x, transitions = problem(seed)
-    path = viterbi_path(ft.asarray(x[None]), ft.asarray(transitions))[0]
     tokens = text.Dictionary(TOKENS)
-    free = LexiconFreeDecoder(tokens, options=OPTIONS, transitions=transitions)
-    lexicon = text.Lexicon({name: [[name]] for name in TOKENS[1:]})
-    spelled = LexiconDecoder(lexicon, tokens, options=OPTIONS, transitions=transitions)
-    for decoder in (free, spelled):
-        best = decoder.decode(x)[0]
-        assert list(best.tokens) == path.tolist()
-        assert best.score == pytest.approx(score(x, transitions, path), rel=1e-5)
+    if spelled:  # a word ends with its last token: after it only silence lasts
+        transitions[range(1, 5), range(1, 5)] = -1e4
+        words = text.Lexicon({name: [[name]] for name in TOKENS[1:]})
+        decoder = LexiconDecoder(words, tokens, options=OPTIONS, transitions=transitions)
+    else:
+        decoder = LexiconFreeDecoder(tokens, options=OPTIONS, transitions=transitions)
+    path = viterbi_path(ft.asarray(x[None]), ft.asarray(transitions))[0]
+    best = decoder.decode(x)[0]
+    assert list(best.tokens) == path.tolist()
+    assert best.score == pytest.approx(score(x, transitions, path), rel=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_lexicon_of_one_word_gives_the_forced_path(seed: int) -> None:
-    x, transitions = problem(seed, frames=5)  # too few for a second word
-    x[:, 0] = -1e4  # no silence around it
-    path = forced_path(ft.asarray(x[None]), [[1, 3, 2]], ft.asarray(transitions))[0]
-    lexicon = text.Lexicon({"acb": [["a", "c", "b"]]})
-    decoder = LexiconDecoder(
-        lexicon, text.Dictionary(TOKENS), options=OPTIONS, transitions=transitions
-    )
+    x, transitions = problem(seed, frames=7)  # too few for a second word
+    x[0, 0] = -1e4  # no silence before it
+    path = forced_path(ft.asarray(x[None]), [[1, 3, 2, 0]], ft.asarray(transitions))[0]
+    words = text.Lexicon({"acb": [["a", "c", "b", "|"]]})
+    tokens = text.Dictionary(TOKENS)
+    decoder = LexiconDecoder(words, tokens, options=OPTIONS, transitions=transitions)
     best = decoder.decode(x)[0]
     assert list(best.tokens) == path.tolist()
     assert best.score == pytest.approx(score(x, transitions, path), rel=1e-5)
