@@ -18,6 +18,7 @@ from targets import (
     processes,
     sequence_decoders,
     sounds,
+    speech_asg,
     speech_criteria,
     speech_features,
     tensors,
@@ -29,7 +30,7 @@ from targets.making import PACKAGES
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files),
     *(processes, texts, ngrams, decoders, sequence_decoders, speech_features, sounds),
-    *(speech_criteria,),
+    *(speech_criteria, speech_asg),
 )
 
 
