@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -104,8 +104,7 @@ class DecoderCriterion(Criterion):
     def losses(self, emissions: ft.Array, targets: Whole, lengths: Whole | None) -> ft.Array:
         """The scaled loss of each sample, (B,); L counts the end token."""
         labels = self.labels(emissions, targets, lengths)
-        decoder = self.sequential_decoder if self.is_sequential() else self.vectorized_decoder
-        scores, _ = decoder(emissions, targets, lengths)
+        scores, _ = self._decoder()(emissions, targets, lengths)
         found = nn.cross_entropy(
             scores,
             ft.asarray(labels.expected, ft.int64, scores.device, scores.backend),
@@ -139,10 +138,9 @@ class DecoderCriterion(Criterion):
 
     def is_sequential(self) -> bool:
         """Whether steps depend on those before in ways that need one call after another."""
-        window = self.active_window()
+        parts = [*self.attentions, self.active_window()]
         sampled = self.training and self.sampling.needs_scores()
-        follows = window is not None and window.stepwise
-        return sampled or follows or any(a.stepwise for a in self.attentions)
+        return sampled or any(part is not None and part.stepwise for part in parts)
 
     def vectorized_decoder(
         self, encoded: ft.Array, targets: Whole, lengths: Whole | None = None
@@ -202,8 +200,7 @@ class DecoderCriterion(Criterion):
         """The weights (B, heads * U, T) of the last attention while the decoder sees the targets,
         in evaluation mode: what `fl_nn.plot.attention` draws."""
         with nn.evaluating(self):
-            decoder = self.sequential_decoder if self.is_sequential() else self.vectorized_decoder
-            return tensor_of(decoder(encoded, targets, lengths)[1])
+            return tensor_of(self._decoder()(encoded, targets, lengths)[1])
 
     # ---- one token after another -----------------------------------------------------------------
 
@@ -230,11 +227,7 @@ class DecoderCriterion(Criterion):
         """
         name = type(self).__name__
         if state.step == 0:
-            batch = (
-                int(state.lengths.shape[0])
-                if tokens is None
-                else len(whole(name, "tokens", tokens))
-            )
+            batch = state.rows if tokens is None else len(whole(name, "tokens", tokens))
             return self.step(self._first(batch), state, None)
         if tokens is None:
             raise ModuleError(f"[{name}] decode_step: {state.step} outputs, but no previous tokens")
@@ -338,6 +331,9 @@ class DecoderCriterion(Criterion):
         return self.attentions[attention].attend(
             y, state.memory[attention], state.weights, log_weights, state.mask
         )
+
+    def _decoder(self) -> Callable[..., tuple[ft.Array, ft.Array]]:
+        return self.sequential_decoder if self.is_sequential() else self.vectorized_decoder
 
     def _fed(self, embedded: ft.Array, state: DecoderState) -> ft.Array:
         """The input of a step: the embedding of the token before."""
