@@ -20,6 +20,7 @@ from targets import (
     sounds,
     speech_asg,
     speech_criteria,
+    speech_decoders,
     speech_features,
     tensors,
     texts,
@@ -30,7 +31,7 @@ from targets.making import PACKAGES
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files),
     *(processes, texts, ngrams, decoders, sequence_decoders, speech_features, sounds),
-    *(speech_criteria, speech_asg),
+    *(speech_criteria, speech_asg, speech_decoders),
 )
 
 
