@@ -14,6 +14,8 @@ from fl_speech.filterbank import mel_filterbank as mel_filterbank
 from fl_speech.filterbank import mel_to_hz as mel_to_hz
 from fl_speech.folder import AudioFolder as AudioFolder
 from fl_speech.folder import fit_length as fit_length
+from fl_speech.resampling import resample as resample
+from fl_speech.saving import save_audio as save_audio
 from fl_speech.spectrum import dft_matrix as dft_matrix
 from fl_speech.spectrum import frames as frames
 from fl_speech.spectrum import power_spectrum as power_spectrum
