@@ -6,7 +6,7 @@ import fl_speech as speech
 import fl_text as text
 from bad_values import KINDS, Bad, value
 from cases import Target
-from fl_speech import datasets
+from fl_speech import datasets, reports
 from targets.files import _wav
 from targets.making import At, target, x
 
@@ -175,10 +175,25 @@ TARGETS: list[Target] = [
         below_db="rate",
         frame_ms="rate",
     ),
+    target(
+        "speech.reports.align_tokens",
+        {"0": ["a"], "1": ["b"]},
+        _0=[value(3), value("ab"), value(None)],
+        _1=[value(3), value("ab"), value(None)],
+    ),
+    target("speech.reports.ErrorReport", {"title": "t"}, title="string"),
+    target(
+        "speech.reports.ErrorReport saved",
+        {"0": At("r.html")},
+        call=lambda path: reports.ErrorReport().save(path),
+        _0="output_path",
+    ),
     target("speech.datasets.collapse", {"0": [1, 1, 2]}, _0=[value(3), value("x"), value(None)]),
     target("speech.datasets.words_of", {"0": ["a", "|"]}, _0=[value(3), value([1]), value(None)]),
 ]
 UNTRIED: dict[str, str] = {
+    "speech.reports.Pair": "what align_tokens returns",
+    "speech.reports.ReportLine": "what ErrorReport holds",
     "speech.datasets.Filtered": "what filter_utterances returns",
     "speech.datasets.SpeechStats": "what SpeechStatMeter gives",
     "speech.datasets.Transcript": "what TranscriptReader returns",

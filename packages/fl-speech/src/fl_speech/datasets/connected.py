@@ -182,13 +182,17 @@ def word_bounds(
     Frames of `frame_ms` stand side by side; the last one may be shorter. `(0, n)` in milliseconds
     for silence. Raises `SpeechDataError` for more than one axis and for frames without a sample.
     """
-    values = np.asarray(samples, dtype=np.float64)
-    size = round(sample_rate * frame_ms / 1000)
+    try:
+        values = np.asarray(samples, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SpeechDataError(f"samples are no array ({error})", "give numbers") from error
+    usual = np.isfinite((frame_ms, below_db)).all() and np.isfinite(values).all()
+    size = round(sample_rate * frame_ms / 1000) if usual else 0
     if values.ndim != 1 or size < 1 or not below_db >= 0:
         raise SpeechDataError(
             f"samples {values.shape} at {sample_rate} Hz, frames of {frame_ms} ms, below_db "
             f"{below_db}",
-            "give one axis, frames of at least one sample, and decibels from 0 on",
+            "give one axis of finite numbers, frames of at least one sample, decibels from 0 on",
         )
     starts = np.arange(0, len(values), size)
     whole = 1000 * len(values) / sample_rate

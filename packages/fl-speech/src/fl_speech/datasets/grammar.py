@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from fl_data import check_count
 from fl_speech.datasets.folders import DIGITS
 from fl_speech.errors import SpeechDataError
-from fl_tensor.annotations import Checked
+from fl_tensor.annotations import Checked, explained
 
 _STEPS = 60
 """Bisections until the perplexity is met, to the precision of floats."""
@@ -87,6 +87,7 @@ class Grammar(Checked):
         """How often `after` follows `before`."""
         return self._rows[self.words.index(before)][self.words.index(after)]
 
+    @explained
     def strings(
         self, count: int, *, seed: int = 0, without: Collection[Sequence[str]] = ()
     ) -> list[tuple[str, ...]]:
