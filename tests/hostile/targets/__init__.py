@@ -17,6 +17,7 @@ from targets import (
     numpy_names,
     processes,
     sequence_decoders,
+    speech_criteria,
     speech_decoders,
     tensors,
     texts,
@@ -26,7 +27,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders, speech_decoders),
+    *(texts, ngrams, decoders, sequence_decoders, speech_criteria, speech_decoders),
 )
 
 
