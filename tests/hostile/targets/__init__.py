@@ -7,6 +7,7 @@ from types import ModuleType
 
 from cases import Target
 from targets import (
+    acoustic_models,
     autograd,
     datasets,
     decoders,
@@ -26,6 +27,7 @@ from targets.making import PACKAGES
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
     *(texts, ngrams, decoders, sequence_decoders),
+    acoustic_models,
 )
 
 
