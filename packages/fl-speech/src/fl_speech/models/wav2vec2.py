@@ -215,6 +215,7 @@ def _from_huggingface(folder: str | os.PathLike[str]) -> Wav2Vec2:
     return model.eval()
 
 
+@explained
 def normalized(samples: ft.Array, lengths: Sequence[int] | None = None) -> ft.Array:
     """Samples (B, T) with mean 0 and variance 1 in each recording, as published weights expect
     them; what lies behind `lengths` becomes 0 and does not count."""

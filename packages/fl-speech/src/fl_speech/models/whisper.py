@@ -145,6 +145,7 @@ class Whisper(nn.Module):
             x = layer(x, memory[place], caches[place] if caches else None)
         return ft.linear(self.decoder_norm(x), self.embedding.weight)
 
+    @explained
     def greedy(
         self,
         features: ft.Array,
