@@ -7,8 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import fl_tensor as ft
-from fl_speech import spectrum
-from fl_speech.filterbank import widest_float
+from fl_speech import dft_matrix, frames, power_spectrum
 from fl_tensor.annotations import checked
 
 RATE, FRAME, STRIDE = 16000, 400, 160
@@ -45,24 +44,28 @@ def whisper_features(samples: ft.Array, mels: int = 80, seconds: float | None = 
         )
     x = ft.pad(x, ((0, 0),) * (x.ndim - 1) + ((FRAME // 2, FRAME // 2),), mode="reflect")
     with ft.use(x.backend):
-        constants = _window(), spectrum.dft_matrix(FRAME, FRAME), slaney_filterbank(mels)
+        constants = _window(), dft_matrix(FRAME, FRAME), slaney_filterbank(mels)
         window, matrix, filters = (c.astype(x.dtype).to(x.device) for c in constants)
-    framed = spectrum.frames(x, FRAME, STRIDE)[..., :-1, :]
-    power = spectrum.power_spectrum(framed * window, matrix)
+    framed = frames(x, FRAME, STRIDE)[..., :-1, :]
+    power = power_spectrum(framed * window, matrix)
     logs = ft.log(ft.maximum(ft.matmul(power, filters), 1e-10)) * (1.0 / math.log(10.0))
     largest = ft.max(logs, (-2, -1), keepdims=True)
     return (ft.maximum(logs, largest - 8.0) + 4.0) * 0.25
 
 
+def _widest() -> ft.DType:
+    return ft.float64 if ft.float64 in ft.current_backend().dtypes else ft.float32
+
+
 def _window() -> ft.Tensor:
     turn = 2 * math.pi / FRAME
-    return ft.asarray([0.5 - 0.5 * math.cos(turn * i) for i in range(FRAME)], widest_float())
+    return ft.asarray([0.5 - 0.5 * math.cos(turn * i) for i in range(FRAME)], _widest())
 
 
 def slaney_filterbank(mels: int) -> ft.Tensor:
     """Triangles (201, mels) of equal area from 0 to 8000 Hz, whose corners are equally spaced on
     Slaney's scale: linear below 1000 Hz, logarithmic above."""
-    return ft.asarray(_triangles(mels), dtype=widest_float())
+    return ft.asarray(_triangles(mels), dtype=_widest())
 
 
 @lru_cache(8)
