@@ -11,7 +11,7 @@ import soundfile
 import fl_speech as speech
 import fl_tensor as ft
 
-CONTAINERS = sorted(set(soundfile.available_formats()) - {"RAW", "SD2"})  # of SD2: a file apart
+CONTAINERS = sorted(set(soundfile.available_formats()) - {"RAW", "SD2"})  # RAW has no header
 
 
 @pytest.mark.parametrize(
@@ -175,6 +175,7 @@ def test_saving_refuses_what_no_file_holds(tmp_path, tone):
     refused("2000 channels of 2 samples: .*the channels are the first axis", np.zeros((2000, 2)))
     refused("subtype 'VORBIS' of format WAV: give one of ALAW, DOUBLE", subtype="VORBIS")
     refused("format 'wave': give format=, one of AIFF", format="wave")
+    refused("format 'SD2': give format=", format="SD2")
     refused("no format is named after 'txt': give format=", where=tmp_path / "a.txt")
     refused("FLAC with PCM_16 cannot hold 9 channels", np.zeros((9, 10)), format="FLAC")
     refused("quality 0.5 of PCM_16: give 0 to 1, for VORBIS", quality=0.5)

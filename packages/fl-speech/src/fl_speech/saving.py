@@ -88,7 +88,7 @@ def save_audio(
 
 def _formats(name: str, format: str | None, subtype: str | None, soundfile: Any) -> tuple[str, str]:
     """Container and sample format, checked."""
-    known = soundfile.available_formats()
+    known = set(soundfile.available_formats()) - {"SD2"}  # which has its header in a second file
     suffix = os.path.splitext(name)[1][1:].lower()
     container = (_SUFFIXES.get(suffix, suffix) if format is None else format).upper()
     if container not in known:
