@@ -49,7 +49,7 @@ class Grammar(Checked):
                 f"min_words {min_words} and max_words {max_words}", "give 1 <= minimum <= maximum"
             )
         self.min_words, self.max_words, self.seed = min_words, max_words, seed
-        self._asked = perplexity
+        self._requested = perplexity
         draw = random.Random(f"grammar {seed}")
         ranks = []
         for _ in self.words:
@@ -121,7 +121,7 @@ class Grammar(Checked):
 
     def __repr__(self) -> str:
         return (
-            f"Grammar({len(self.words)} words, perplexity={self._asked}, "
+            f"Grammar({len(self.words)} words, perplexity={self._requested}, "
             f"{self.min_words} .. {self.max_words} words, seed={self.seed})"
         )
 
