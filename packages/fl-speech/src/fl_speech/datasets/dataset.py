@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import fl_tensor as ft
 from fl_data import CachedTransform, Dataset, EpochDataset, Sample, check_index, mix
-from fl_data.seeds import Seed
+from fl_data.extend import Seed
 from fl_speech.datasets.sounds import Extracted, Load, Sounds, frame_count, sample_rate
 from fl_speech.datasets.targets import TargetGenerator
 from fl_speech.datasets.utterance import Utterance

@@ -11,7 +11,7 @@ from fl_speech.errors import AudioError, SpeechDataError
 from fl_speech.folder import SUFFIXES, AudioFolder
 from fl_tensor.annotations import checked
 from fl_text import TextFiles
-from fl_text.words import split_words
+from fl_text.extend import split_words
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 """The words of the labels 0 .. 9."""

@@ -11,8 +11,7 @@ from fl_speech.datasets.utterance import Utterance
 from fl_speech.errors import SpeechDataError
 from fl_tensor.annotations import Checked, checked
 from fl_text import TextFiles
-from fl_text.corpus import write_text
-from fl_text.words import is_word, split_words
+from fl_text.extend import is_word, split_words, write_text
 
 Transcripts = Literal["required", "optional"]
 OnError = Literal["raise", "skip"]

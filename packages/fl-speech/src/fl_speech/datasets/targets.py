@@ -9,8 +9,7 @@ from typing import Literal
 import fl_tensor as ft
 from fl_speech.errors import SpeechDataError
 from fl_tensor.annotations import Checked, explained
-from fl_text import Dictionary, Lexicon, pack_replabels
-from fl_text.lexicon import split_word
+from fl_text import Dictionary, Lexicon, pack_replabels, split_word
 
 EOS = "</s>"
 """The token at the end of targets of sequence to sequence criteria."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.padding import whole_lengths
+from fl_nn.extend import whole_lengths
 from fl_speech.models.layouts import LAYOUTS, arranged, sequences
 from fl_speech.models.lengths import Time, behind, run
 from fl_speech.models.streaming import Stream

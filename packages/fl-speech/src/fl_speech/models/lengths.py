@@ -8,12 +8,9 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.layers.conv import Conv1D, Conv2D, Conv3D
-from fl_nn.layers.pool import Pool1D, Pool2D, Pool3D
-from fl_nn.layers.reparametrization import Reparametrization
-from fl_nn.padding import with_lengths
+from fl_nn.extend import Pool1D, Pool2D, Pool3D, Reparametrization, with_lengths
 
-WINDOWS = (Conv1D, Conv2D, Conv3D, Pool1D, Pool2D, Pool3D)
+WINDOWS = (nn.Conv1D, nn.Conv2D, nn.Conv3D, Pool1D, Pool2D, Pool3D)
 #: Layers for which "as many steps as before" would be a guess.
 _RESAMPLING = (
     nn.AdaptiveAvgPool1D, nn.AdaptiveAvgPool2D, nn.AdaptiveAvgPool3D, nn.Upsample,

@@ -8,19 +8,18 @@ from typing import Any
 import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.layers import activations
-from fl_nn.layers.reparametrization import Reparametrization
+from fl_nn.extend import Reparametrization
 from fl_speech.models.layouts import arranged, sequences
 from fl_speech.models.lengths import WINDOWS, Time, behind, leaves
 
 Function = Callable[[ft.Array], ft.Array]
 
-_ACTIVATIONS = activations.__name__
+_ACTIVATIONS = nn.ReLU.__module__
 #: Layers that treat every step by itself, where they do not work along time.
 _STEPWISE = (
     nn.Linear, nn.Dropout, nn.ScalarLayerNorm, nn.LayerNorm, nn.BatchNorm, nn.RMSNorm, nn.View,
     nn.Reorder, nn.Flatten, nn.SpecAugment, nn.Identity, nn.Cast, nn.Embedding,
-    *(c for c in vars(activations).values() if getattr(c, "__module__", "") == _ACTIVATIONS),
+    *(c for c in vars(nn).values() if getattr(c, "__module__", "") == _ACTIVATIONS),
 )  # fmt: skip
 
 
@@ -212,7 +211,7 @@ def _window_stage(layer: nn.Module, inner: Any, time: Time, place: int) -> Any:
         )
     total = span - 1 if padding is None else 2 * padding
     if isinstance(inner, nn.AsymmetricConv1D):
-        probe = inner._sides((max(span, stride),))[0] if padding is not None else None
+        probe = inner.padding_sides((max(span, stride),))[0] if padding is not None else None
         after = probe[1] if probe is not None else -int(-total * inner.future // 1)
     else:
         after = total - total // 2

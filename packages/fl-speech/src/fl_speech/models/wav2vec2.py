@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.padding import padding_mask, whole_lengths
+from fl_nn.extend import padding_mask, whole_lengths
 from fl_nn.rename import Ignore, Rule, Table
 from fl_speech.models.hugging_face import Config, attention_rules
 from fl_tensor.annotations import explained

@@ -13,7 +13,7 @@ from fl_speech.errors import SpeechDataError
 from fl_speech.reports.alignment import Pair, align_tokens
 from fl_tensor.annotations import Checked, checked
 from fl_tensor.html import element, table
-from fl_text.corpus import write_text
+from fl_text.extend import write_text
 
 _STYLE = (
     "body{font-family:sans-serif}table{border-collapse:collapse}td,th{border:1px solid #ccc;"
