@@ -180,7 +180,9 @@ def test_features_are_kept_but_not_those_with_effects(make: Make, tmp_path: Path
     for options in ({"cache_bytes": 100_000}, {"cache_folder": tmp_path / "kept"}):
         Counted.calls = 0
         ds = make(features=Counted(), effects=louder, effects_from=1, **options)
-        assert all(same(a[0], b[0]) for a, b in zip(list(ds.scan()), list(make()), strict=True))
+        for kept, fresh in zip(list(ds.scan()), list(make()), strict=True):
+            # Sums of a compiled graph differ from those of single operations in rounding.
+            np.testing.assert_allclose(np.asarray(kept[0]), np.asarray(fresh[0]), atol=1e-5)
         assert Counted.calls == 4
         ds.set_epoch(1)
         ds[0], ds[0]
