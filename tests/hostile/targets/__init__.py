@@ -17,6 +17,7 @@ from targets import (
     numpy_names,
     processes,
     sequence_decoders,
+    speech_data,
     tensors,
     texts,
     training,
@@ -25,7 +26,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders),
+    *(texts, ngrams, decoders, sequence_decoders, speech_data),
 )
 
 

@@ -16,6 +16,7 @@ import fl_tensor as ft
 import fl_text as text
 import fl_vision as vision
 from cases import Target
+from fl_speech import datasets
 from fl_tensor import kernels
 from fl_text import decoder, language_model, ngram, token_model
 
@@ -31,6 +32,7 @@ PACKAGES: dict[str, Any] = {
     "mem": mem,
     "dist": dist,
     "speech": speech,
+    "speech.datasets": datasets,
     "vision": vision,
     "text": text,
     "ngram": ngram,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from fl_memory.errors import FlError as FlError
 
@@ -13,3 +14,31 @@ class AudioError(FlError, ValueError):
     def __init__(self, path: str | os.PathLike[str], problem: str, remedy: str) -> None:
         self.path = os.fspath(path)
         super().__init__(f"[audio] {self.path}: {problem}: {remedy}")
+
+
+class SpeechDataError(FlError, ValueError):
+    """A sample of a speech dataset that cannot be used. `path` and `line` are those of the list
+    file, `id` is that of the sample; empty and 0 where they are not known."""
+
+    def __init__(
+        self,
+        problem: str,
+        remedy: str,
+        *,
+        path: str | os.PathLike[str] = "",
+        line: int = 0,
+        id: str = "",
+    ) -> None:
+        self.path, self.line, self.id = os.fspath(path), line, id
+        self._given = (problem, remedy)
+        where = [self.path] if self.path else []
+        where += [f"line {line}"] if line else []
+        where += [f"sample {id!r}"] if id else []
+        super().__init__(f"[speech data] {', '.join(where) or 'samples'}: {problem}: {remedy}")
+
+    def __reduce__(self) -> Any:  # from a worker process
+        return _remade, (self._given, self.path, self.line, self.id)
+
+
+def _remade(given: tuple[str, str], path: str, line: int, id: str) -> SpeechDataError:
+    return SpeechDataError(*given, path=path, line=line, id=id)

@@ -1,0 +1,92 @@
+"""Datasets of speech: list files, targets, features, reports."""
+
+from __future__ import annotations
+
+import fl_text as text
+from bad_values import KINDS, Bad, value
+from cases import Target
+from fl_speech import datasets
+from targets.files import _wav
+from targets.making import At, target
+
+LINES = At("a.lst", b"one a.wav 100 hello\n")
+DIGITS = At("digits", {"7_anna_3.wav": _wav()})
+BOOK = At("book", {"84-1.trans.txt": b"84-1 HELLO\n", "84-1.wav": _wav()})
+
+
+def tokens() -> text.Dictionary:
+    return text.Dictionary(["|", "a", "b", "#"])
+
+
+def spoken() -> list[datasets.Utterance]:
+    return [datasets.Utterance("one", "/a.wav", 100.0, ("a",))]
+
+
+TARGETS: list[Target] = [
+    target(
+        "speech.datasets.ListFile",
+        {"0": LINES},
+        _0=[
+            *[bad for bad in KINDS["input_path"] if bad.label != "[]"],
+            Bad("too few fields", At("a.lst", b"one a.wav\n").make),
+            Bad("a wrong duration", At("a.lst", b"one a.wav long hello\n").make),
+            Bad("an id twice", At("a.lst", b"one a.wav 1 x\none b.wav 1 y\n").make),
+            Bad("no words", At("a.lst", b"one a.wav 1\n").make),
+        ],
+        root=[value(3.5), value([]), value({"a": 1})],
+        transcripts="choice",
+        on_error="choice",
+    ),
+    target(
+        "speech.datasets.write_list_file",
+        {"0": At("out.lst"), "1": spoken},
+        _0="output_path",
+        _1=[value(3), value([1]), value([datasets.Utterance("a b", "/a", 1.0)])],
+    ),
+    target("speech.datasets.named_lists", {"0": "a:b"}, _0="string"),
+    target(
+        "speech.datasets.read_digits", {"0": DIGITS}, _0="no_path", split="choice", words="mapping"
+    ),
+    target("speech.datasets.read_librispeech", {"0": BOOK}, _0="no_path", lower="flag"),
+    target(
+        "speech.datasets.TargetOptions",
+        {},
+        separator="string",
+        sample="fraction",
+        unknown="choice",
+        surround="string",
+        replabels="count",
+    ),
+    target(
+        "speech.datasets.TargetGenerator",
+        {"0": tokens, "options": lambda: datasets.TargetOptions()},
+        _0="module",
+        lexicon=[value(3), value("a"), value({"a": ["b"]})],
+        options=[value(3), value(datasets.TargetOptions(surround="+"))],
+    ),
+    target(
+        "speech.datasets.TargetGenerator called",
+        {"0": ["a"]},
+        call=lambda words: datasets.TargetGenerator(tokens())(words),
+        _0=[value(3), value(None), value("ab"), value([3]), value(["z"]), value([None])],
+    ),
+    target(
+        "speech.datasets.TranscriptReader",
+        {"0": tokens},
+        _0="module",
+        decoding="choice",
+        blank=[value(-1), value("no"), value(1.5), value([])],
+    ),
+    target(
+        "speech.datasets.TranscriptReader reads",
+        {"0": [1, 2, 0]},
+        call=lambda numbers: datasets.TranscriptReader(tokens()).prediction(numbers),
+        _0=[value(3), value(None), value("ab"), value([9]), value([1.5]), value([True])],
+    ),
+    target("speech.datasets.collapse", {"0": [1, 1, 2]}, _0=[value(3), value("x"), value(None)]),
+    target("speech.datasets.words_of", {"0": ["a", "|"]}, _0=[value(3), value([1]), value(None)]),
+]
+UNTRIED: dict[str, str] = {
+    "speech.datasets.Transcript": "what TranscriptReader returns",
+    "speech.datasets.Utterance": "a record of what a list file says; datasets check it",
+}
