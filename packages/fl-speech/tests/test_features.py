@@ -127,7 +127,7 @@ def test_only_public_operations_are_used_so_overrides_see_them(tone):
 
     with ft.override(matmul=counting):
         speech.log_mel((ft.asarray(tone(800)), 16000))
-    assert len(calls) == 2  # transform and filterbank
+    assert len(calls) == 3  # real and imaginary parts, filterbank
 
 
 @pytest.mark.parametrize("n_fft", [2, 8, 256, 1024])
@@ -183,7 +183,7 @@ def test_wrong_settings_are_named_all_at_once():
         {"sample_rate": 0},
         {"frame_ms": 0.01},
         {"stride_ms": 0.01},
-        {"frame_ms": 300.0},
+        {"frame_ms": 5000.0},
         {"high_hz": 9000.0},
         {"pre_emphasis": 1.0},
         {"scale": 0.0},

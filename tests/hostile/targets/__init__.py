@@ -18,6 +18,7 @@ from targets import (
     processes,
     sequence_decoders,
     speech_data,
+    speech_features,
     tensors,
     texts,
     training,
@@ -26,7 +27,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders, speech_data),
+    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features),
 )
 
 
@@ -52,6 +53,7 @@ def public_names(prefix: str, module: ModuleType) -> set[str]:
 PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()))
 for _part in ("linalg", "random"):  # the same functions
     PUBLIC -= {f"ft.{_part}.{name}" for name in dir(PACKAGES["ft"]) if name != "norm"}
+PUBLIC -= {f"speech.features.{name}" for name in dir(PACKAGES["speech"])}  # the same
 PUBLIC -= {"ft.kernels.kernel", "text.language_model.NGramModel"}  # listed elsewhere
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}

@@ -16,7 +16,7 @@ import fl_tensor as ft
 import fl_text as text
 import fl_vision as vision
 from cases import Target
-from fl_speech import datasets
+from fl_speech import datasets, features
 from fl_tensor import kernels
 from fl_text import decoder, language_model, ngram, token_model
 
@@ -33,6 +33,7 @@ PACKAGES: dict[str, Any] = {
     "dist": dist,
     "speech": speech,
     "speech.datasets": datasets,
+    "speech.features": features,
     "vision": vision,
     "text": text,
     "ngram": ngram,

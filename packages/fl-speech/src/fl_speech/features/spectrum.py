@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import fl_tensor as ft
-from fl_speech.filterbank import widest_float
+from fl_speech.features.filterbank import widest_float
 from fl_tensor.annotations import checked
 
-WINDOWS = ("hamming", "hann", "none")
+WINDOWS = ("hamming", "hann", "povey", "blackman", "none")
 
 
 def frame_count(samples: int, size: int, stride: int) -> int:
@@ -25,10 +25,24 @@ def frames(x: ft.Array, size: int, stride: int) -> Any:
     if size < 1 or stride < 1:
         raise ft.ArgumentError(f"[frames] size {size} and stride {stride} must be at least 1")
     count = frame_count(x.shape[-1], size, stride)
-    with ft.use(x.backend):
-        starts = ft.arange(count, dtype=ft.int64, device=x.device) * stride
-        places = starts.reshape(count, 1) + ft.arange(size, device=x.device).reshape(1, size)
-    return ft.gather(x, places, axis=-1)
+    if count == 0 or x.size == 0:
+        with ft.use(x.backend):
+            return ft.zeros((*x.shape[:-1], count, size), dtype=x.dtype, device=x.device)
+    # Rows of `stride` samples: a frame is a few rows one after the other, and the start of a last.
+    whole, rest = divmod(size - 1, stride)
+    rows = _rows(x, stride, count + whole)
+    parts = [rows[..., i : i + count, :] for i in range(whole)]
+    return ft.concatenate([*parts, rows[..., whole:, : rest + 1]], axis=-1)
+
+
+def _rows(x: Any, stride: int, count: int) -> Any:
+    """`(..., samples)` as `(..., count, stride)`: cut, or ended by zeros."""
+    missing = count * stride - x.shape[-1]
+    if missing < 0:
+        x = x[..., : count * stride]
+    elif missing:
+        x = ft.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
+    return x.reshape(*x.shape[:-1], count, stride)
 
 
 @checked
@@ -40,14 +54,23 @@ def pre_emphasis(x: ft.Array, coefficient: float) -> Any:
 
 @checked
 def window(name: str, size: int) -> ft.Tensor:
-    """A symmetric window `(size,)`: "hamming" (0.54 - 0.46 cos), "hann", or "none" (ones)."""
+    """A symmetric window `(size,)`: "hamming" (0.54 - 0.46 cos), "hann" (0.5 - 0.5 cos), "povey"
+    (Kaldi's: hann to the power of 0.85), "blackman" (0.42 - 0.5 cos + 0.08 cos of twice), or "none"
+    (ones)."""
     if name not in WINDOWS:
         raise ft.ArgumentError(f"[window] unknown window {name!r}: use one of {WINDOWS}")
     if size < 1:
         raise ft.ArgumentError(f"[window] size {size} must be at least 1")
-    floor = {"hamming": 0.54, "hann": 0.5, "none": 1.0}[name]
-    turn = 2 * math.pi / max(size - 1, 1)
-    values = [floor - (1.0 - floor) * math.cos(turn * i) for i in range(size)]
+    import numpy as np
+
+    cosine = np.cos(2 * math.pi / max(size - 1, 1) * np.arange(size))
+    values = {
+        "hamming": 0.54 - 0.46 * cosine,
+        "hann": 0.5 - 0.5 * cosine,
+        "povey": (0.5 - 0.5 * cosine) ** 0.85,
+        "blackman": 0.42 - 0.5 * cosine + 0.08 * (2 * cosine**2 - 1),
+        "none": np.ones(size),
+    }[name]
     return ft.asarray(values, dtype=widest_float())
 
 

@@ -1,0 +1,252 @@
+"""Features of audio: magnitudes, log filterbanks, cepstra."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import fl_tensor as ft
+from fl_speech.features import spectrum
+from fl_speech.features.cepstrum import dct_matrix, lifter_weights
+from fl_speech.features.filterbank import mel_filterbank
+from fl_speech.features.params import FeatureParams
+from fl_speech.features.sequence import check_lengths, deltas, masked
+from fl_speech.features.transform import PowerTransform
+from fl_tensor.annotations import Checked, checked
+
+if TYPE_CHECKING:
+    from fl_speech.features.stream import FeatureStream
+
+KINDS = ("mfsc", "mfcc", "power", "raw")
+DITHER_SEED = 123456
+TINY = 2.0**-126
+"""Under a square root: its derivative at 0 is infinite."""
+
+
+class FeatureExtractor(Checked):
+    """`extractor(x)`: samples `(..., samples)` to features `(..., frames, size)`.
+
+    kind  "mfsc": `log(max(mel_floor, filters @ |DFT|²))`, after the energy if there is one;
+          "mfcc": discrete cosine transform of it, lifter, the energy in the place of C0;
+          "power": |DFT|, `n_fft // 2 + 1` magnitudes, which Flashlight calls power spectrum;
+          "raw": the samples as they are, one a frame
+
+    Each frame: scale, dither, minus its mean, pre-emphasis, window, transform. Deltas and
+    accelerations follow the features of MFSC and MFCC, `[x, d, dd]`. There are no frames for less
+    than `frame_size` samples.
+
+    `x` is floating, of any backend; the result has its dtype, backend and device. Differentiable.
+    `x` may be the pair `(samples, rate)` of `load_audio`: its rate has to be that of `params`.
+    Transforms are as `transform` says (see `PowerTransform`). Raises `ft.DTypeError` for integers,
+    `ft.ShapeError` for a 0-d `x`, `ft.ArgumentError` for another rate and an unknown kind.
+    Source: The HTK Book, chapter 5; Davis and Mermelstein, 1980.
+    """
+
+    def __init__(
+        self, params: FeatureParams | None = None, kind: str = "mfsc", *, transform: str = "auto"
+    ) -> None:
+        self.params = p = params or FeatureParams()
+        self.kind = kind
+        if kind not in KINDS:
+            raise ft.ArgumentError(f"[FeatureExtractor] kind {kind!r} must be one of {KINDS}")
+        if kind == "mfcc" and p.cepstra > p.filters:
+            raise ft.ArgumentError(
+                f"[FeatureExtractor] {p.cepstra} cepstra of {p.filters} filters: ask for at most "
+                f"as many cepstra as filters"
+            )
+        self._transform = PowerTransform(p.window, p.frame_size, p.n_fft, transform)
+        self._constants: dict[Any, tuple[ft.Tensor, ...]] = {}
+
+    @property
+    def size(self) -> int:
+        """Values of a frame."""
+        p = self.params
+        if self.kind in ("power", "raw"):
+            return p.n_fft // 2 + 1 if self.kind == "power" else 1
+        static = p.cepstra if self.kind == "mfcc" else p.filters + (p.energy != "none")
+        return static * (1 + (p.delta_window > 0) + (p.acc_window > 0))
+
+    @property
+    def context(self) -> int:
+        """Frames on each side that a frame depends on."""
+        p = self.params
+        return p.delta_window + p.acc_window if self.kind in ("mfsc", "mfcc") else 0
+
+    def frame_count(self, samples: int) -> int:
+        """How many frames `samples` samples give."""
+        return samples if self.kind == "raw" else self.params.frames(samples)
+
+    def __call__(
+        self, x: Any, lengths: Any = None, *, generator: ft.Generator | None = None
+    ) -> Any:
+        """Features, or the pair `(features, frames)` where `lengths` (...,) int64 tells how many
+        samples of each sequence count: later frames are 0, and `frames` (...,) int64 tells where
+        they begin. `generator` draws the dither of a negative setting, the default one if absent.
+        """
+        x = self._samples(x)
+        if lengths is None:
+            return self._derived(self._static(x, self._dither(generator)))
+        with ft.use(x.backend):
+            lengths = ft.asarray(lengths, device=x.device)
+        check_lengths("features", x, lengths, 1)
+        counts = self._frame_counts(ft.clip(lengths, 0, x.shape[-1]).astype(ft.int64))
+        values = self._derived(self._static(x, self._dither(generator)), counts)
+        return (masked(values, counts) if values.size else values), counts
+
+    def stream(self, *, generator: ft.Generator | None = None) -> FeatureStream:
+        """Features of samples that come piece by piece (see `FeatureStream`)."""
+        from fl_speech.features.stream import FeatureStream
+
+        return FeatureStream(self, generator=generator)
+
+    def _samples(self, x: Any) -> Any:
+        x, rate = samples_and_rate(x)
+        if rate not in (None, self.params.sample_rate):
+            raise ft.ArgumentError(
+                f"[features] the audio has {rate} Hz, the features are for "
+                f"{self.params.sample_rate} Hz: give FeatureParams(sample_rate={rate}), or convert "
+                f"the audio"
+            )
+        if not isinstance(x, ft.Array):
+            raise ft.DTypeError(f"[features] x {type(x).__name__}: expected a Tensor or Variable")
+        if not x.dtype.is_floating:
+            raise ft.DTypeError(
+                f"[features] x {x.shape} of {x.dtype}: samples are floating; divide by their range"
+            )
+        if x.ndim == 0:
+            raise ft.ShapeError("[features] x (): expected samples along the last axis")
+        return x
+
+    def _frame_counts(self, lengths: Any) -> Any:
+        p = self.params
+        if self.kind == "raw":
+            return lengths
+        return ft.maximum(ft.floor_divide(lengths - p.frame_size, p.stride) + 1, 0)
+
+    def _dither(self, generator: ft.Generator | None) -> ft.Generator | None:
+        """Where noise comes from, if there is any."""
+        if self.params.dither > 0:
+            return ft.Generator(DITHER_SEED)
+        if self.params.dither < 0:
+            return generator or ft.random.default_generator()
+        return None
+
+    def _static(self, x: Any, dither: ft.Generator | None) -> Any:
+        """Features of each frame by itself."""
+        p = self.params
+        if self.kind == "raw":
+            return x.reshape(*x.shape, 1)
+        framed = spectrum.frames(x * p.scale, p.frame_size, p.stride)
+        if framed.size == 0:
+            with ft.use(x.backend):
+                size = self.size // (1 + (p.delta_window > 0) + (p.acc_window > 0))
+                size = self.size if self.kind == "power" else size
+                return ft.zeros((*framed.shape[:-1], size), dtype=x.dtype, device=x.device)
+        energy = self._energy(framed) if p.energy == "raw" else None
+        if dither is not None:
+            framed = framed + self._noise(framed, dither)
+        if p.zero_mean:
+            framed = framed - framed.mean(axis=-1, keepdims=True)
+        if p.energy == "centred":
+            energy = self._energy(framed)
+        if p.pre_emphasis:
+            framed = spectrum.pre_emphasis(framed, p.pre_emphasis)
+        if p.energy == "windowed":
+            energy = self._energy(self._transform.windowed(framed))
+        power = self._transform(framed)
+        if self.kind == "power":
+            return ft.maximum(power, TINY).sqrt()
+        filters, dct, lifter = self._constants_for(x)
+        spectra = power if p.power else ft.maximum(power, TINY).sqrt()
+        values = ft.maximum(ft.matmul(spectra, filters), p.mel_floor).log()
+        if self.kind == "mfcc":
+            values = ft.matmul(values, dct) * lifter
+            values = values if energy is None else values[..., 1:]
+        return values if energy is None else ft.concatenate([energy, values], axis=-1)
+
+    def _energy(self, framed: Any) -> Any:
+        total = (framed * framed).sum(axis=-1, keepdims=True)
+        return ft.maximum(total, self.params.energy_floor).log()
+
+    def _noise(self, framed: Any, dither: ft.Generator) -> Any:
+        """The same noise for each sequence where the seed is fixed."""
+        level = abs(self.params.dither)
+        shape = framed.shape[-2:] if self.params.dither > 0 else framed.shape
+        return dither.uniform(
+            shape, -level, level, dtype=framed.dtype, device=framed.device, backend=framed.backend
+        )
+
+    def _derived(self, x: Any, lengths: Any = None) -> Any:
+        """Features with their derivatives."""
+        if not self.context:
+            return x
+        parts = [x]
+        for window in (self.params.delta_window, self.params.acc_window):
+            if window:
+                parts.append(deltas(parts[-1], window, lengths))
+        return ft.concatenate(parts, axis=-1)
+
+    def _constants_for(self, x: Any) -> tuple[ft.Tensor, ...]:
+        key = (x.backend, x.device, x.dtype)
+        if key not in self._constants:
+            p = self.params
+            with ft.use(x.backend):
+                filters = mel_filterbank(
+                    p.filters, p.n_fft, p.sample_rate, p.low_hz, p.high_hz,
+                    scale=p.frequency_scale, edges=p.edges,
+                )  # fmt: skip
+                made = [filters]
+                if self.kind == "mfcc":
+                    made.append(dct_matrix(p.filters, p.cepstra, p.dct))
+                    made.append(lifter_weights(p.cepstra, p.lifter))
+                found = [c.astype(x.dtype).to(x.device) for c in made]
+            self._constants[key] = (*found, *found[:1] * (3 - len(found)))
+        return self._constants[key]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.params}, {self.kind!r})"
+
+
+class LogMel(FeatureExtractor):
+    """`LogMel(params)(x)`: `FeatureExtractor(params, "mfsc")`."""
+
+    def __init__(self, params: FeatureParams | None = None) -> None:
+        super().__init__(params, "mfsc")
+
+    def __repr__(self) -> str:
+        return f"LogMel({self.params})"
+
+
+@checked
+def log_mel(x: ft.Array | tuple[ft.Array, int], params: FeatureParams | None = None) -> Any:
+    """Log-mel features of `x` (see `FeatureExtractor`); constants are kept for the next call.
+
+    Without `params`, `x` is the pair `(samples, rate)` of `load_audio`, and all settings but the
+    rate are the defaults. Raises `ft.ArgumentError` where no rate is given, or two.
+    """
+    if params is None:
+        rate = samples_and_rate(x)[1]
+        if rate is None:
+            raise ft.ArgumentError(
+                "[log_mel] samples without a rate: give the pair (audio, rate) of load_audio, or "
+                "FeatureParams(sample_rate=...)"
+            )
+        params = FeatureParams(sample_rate=rate)
+    return _log_mel(params)(x)
+
+
+def samples_and_rate(x: Any) -> tuple[Any, int | None]:
+    """What `load_audio` gives, or samples alone."""
+    match x:
+        case (samples, int(rate)):
+            return samples, rate
+        case tuple():
+            raise ft.ArgumentError(
+                f"[features] {len(x)} values: expected samples, or (audio, rate)"
+            )
+    return x, None
+
+
+@lru_cache(maxsize=16)
+def _log_mel(params: FeatureParams) -> LogMel:
+    return LogMel(params)
