@@ -19,6 +19,7 @@ from targets import (
     sequence_decoders,
     speech_data,
     speech_features,
+    speech_asg,
     tensors,
     texts,
     training,
@@ -27,7 +28,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features),
+    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features, speech_asg),
 )
 
 

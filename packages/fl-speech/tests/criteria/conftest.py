@@ -1,0 +1,6 @@
+"""Tests of criteria import references from this folder."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
