@@ -42,9 +42,22 @@ class SpeechDataError(FlError, ValueError):
 
 def _remade(given: tuple[str, str], path: str, line: int, id: str) -> SpeechDataError:
     return SpeechDataError(*given, path=path, line=line, id=id)
+
+
 class TargetError(FlError, ValueError):
     """A target that a criterion cannot use. `sample` is its number in the batch."""
 
     def __init__(self, where: str, sample: int, problem: str, remedy: str) -> None:
         self.sample = sample
         super().__init__(f"[{where}] sample {sample}: {problem}: {remedy}")
+
+
+class RecipeError(FlError, ValueError):
+    """Settings of a recipe, or of a saved recogniser, that make no sense. `problem` says which."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"[recipe] {problem}")
+
+    def __reduce__(self) -> Any:  # from a worker process
+        return RecipeError, (self.problem,)
