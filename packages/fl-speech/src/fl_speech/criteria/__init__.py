@@ -8,6 +8,8 @@ from fl_speech.criteria.asg_scores import force_alignment_score as force_alignme
 from fl_speech.criteria.asg_scores import full_connection_score as full_connection_score
 from fl_speech.criteria.criterion import SCALE_MODES as SCALE_MODES
 from fl_speech.criteria.criterion import Criterion as Criterion
+from fl_speech.criteria.ctc import CTC as CTC
+from fl_speech.criteria.ctc import ctc_loss as ctc_loss
 from fl_speech.criteria.linear_segmentation import LinearSegmentation as LinearSegmentation
 from fl_speech.criteria.linear_segmentation import stretch_targets as stretch_targets
 from fl_speech.criteria.viterbi import forced_path as forced_path

@@ -121,6 +121,11 @@ def check_labels(
 
 def whole(where: str, name: str, values: Whole) -> np.ndarray:
     """`values` as an int64 array of the host. Raises DTypeError for what are no integers."""
+    if isinstance(values, ft.Array) and not values.backend.has_values:
+        raise ft.NoDataError(
+            f"[{where}] {name} have no values here: criteria read them on the host, so a compiled "
+            "step with a criterion runs as it is; compile the model alone for a graph"
+        )
     try:
         found = tensor_of(values).numpy() if isinstance(values, ft.Array) else np.asarray(values)
     except (TypeError, ValueError) as error:
