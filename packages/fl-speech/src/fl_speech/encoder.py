@@ -11,7 +11,7 @@ import fl_tensor as ft
 class ConvResidual(nn.Module):
     """A convolution that makes frames fewer, residual blocks, and scores of classes.
 
-    x (B, T, F) gives (B, ceil(T / subsample), classes). A block is x + dropout(relu(norm(conv(x)))).
+    x (B, T, F) gives (B, ceil(T / subsample), classes). A block: x + dropout(relu(norm(conv(x)))).
     What lies behind `lengths` counts as silence in every layer, so that a recording has the same
     scores in every batch; statistics of batch normalisation in training include it.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_speech.criteria import ASG, Criterion
+from fl_speech.criteria import ASG, CTC, Criterion
 from fl_speech.datasets import TargetGenerator, TargetOptions, Transcript, TranscriptReader
 from fl_speech.encoder import ConvResidual
 from fl_speech.errors import RecipeError
@@ -136,8 +136,6 @@ def build_encoder(recipe: Recipe, features: int, classes: int, arch: str) -> nn.
 def build_criterion(recipe: Recipe, classes: int) -> Criterion:
     """The criterion that a recipe names, of so many classes."""
     if recipe.criterion == "ctc":
-        from fl_speech.criteria import CTC
-
         return CTC(recipe.scale)
     if recipe.criterion == "asg":
         return ASG(classes, recipe.transition_diagonal, recipe.scale)

@@ -23,8 +23,8 @@ def main(arguments: list[str]) -> int:
     """Print a line for each recording, or one for each of its hypotheses."""
     parser = argparse.ArgumentParser(
         prog="fl-speech decode",
-        description="Transcripts of recordings by beam search. Lines are `id, words`; with --n-best "
-        "`id, rank, score, words`; with --json all that is known. Fields are separated by tabs. "
+        description="Transcripts of recordings by beam search. Lines are `id, words`; with "
+        "--n-best `id, rank, score, words`; with --json all that is known. Tabs separate fields. "
         "Scores of language models are base-10 logarithms.",
         allow_abbrev=False,
     )

@@ -90,7 +90,7 @@ def _segments(
     found: list[Segment] = []
     before = 0
     for word, numbers in zip(words, spelled, strict=True):
-        own = [n for n in (numbers[1:-1] if surround else numbers)]
+        own = numbers[1:-1] if surround else numbers
         frames = [
             frame
             for number, (first, last) in zip(own, runs[place : place + len(own)], strict=True)
