@@ -17,9 +17,10 @@ from targets import (
     numpy_names,
     processes,
     sequence_decoders,
+    sounds,
+    speech_asg,
     speech_data,
     speech_features,
-    speech_asg,
     tensors,
     texts,
     training,
@@ -28,7 +29,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features, speech_asg),
+    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features, speech_asg, sounds),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fl_speech as speech
 import fl_text as text
 from bad_values import KINDS, Bad, value
 from cases import Target
@@ -20,6 +21,18 @@ def tokens() -> text.Dictionary:
 
 def spoken() -> list[datasets.Utterance]:
     return [datasets.Utterance("one", "/a.wav", 100.0, ("a",))]
+
+
+def features() -> speech.LogMel:
+    return speech.LogMel(speech.FeatureParams(sample_rate=8000))
+
+
+def targets() -> datasets.TargetGenerator:
+    return datasets.TargetGenerator(tokens())
+
+
+def data_of() -> datasets.SpeechDataset:
+    return datasets.SpeechDataset(spoken(), features(), targets())
 
 
 TARGETS: list[Target] = [
@@ -83,10 +96,54 @@ TARGETS: list[Target] = [
         call=lambda numbers: datasets.TranscriptReader(tokens()).prediction(numbers),
         _0=[value(3), value(None), value("ab"), value([9]), value([1.5]), value([True])],
     ),
+    target(
+        "speech.datasets.SpeechDataset",
+        {"utterances": spoken, "features": features, "targets": targets},
+        utterances=[value(3), value([1]), value("ab")],
+        features=[*KINDS["callable"], value(len)],
+        targets="callable",
+        effects="callable",
+        effects_from="count",
+        normalize="callable",
+        subsampling="count",
+        on_error="choice",
+        load="callable",
+        cache_bytes="count",
+        cache_folder=[value(3.5), value([]), value("\0")],
+        seed=[value(-1), value(1.5), value("1")],
+    ),
+    target(
+        "speech.datasets.batches",
+        {"ds": data_of, "size": 1},
+        ds="module",
+        size=[*KINDS["count"], value(0)],
+        strategy="choice",
+        max_duration_ms=[value(1.0), value("1")],
+        rank=[value(-1), value(1), value("0")],
+        world_size="positive",
+    ),
+    target(
+        "speech.datasets.filter_utterances",
+        {"utterances": spoken},
+        utterances=[value(3), value([1])],
+        targets="callable",
+        minisz=[value(-1.0), value(float("nan")), value("1")],
+        maxisz=[value(-1.0), value("1"), value(None)],
+        mintsz="count",
+        maxtsz=[value(-1.0), value("1"), value(3)],
+    ),
+    target(
+        "speech.datasets.SpeechStatMeter",
+        {"inputs": [1, 2], "targets": [3, 4]},
+        call=lambda inputs, targets: datasets.SpeechStatMeter().add(inputs, targets),
+        inputs=[value(3), value("ab"), value([1]), value([-1, 1]), value([1.5, 1])],
+    ),
     target("speech.datasets.collapse", {"0": [1, 1, 2]}, _0=[value(3), value("x"), value(None)]),
     target("speech.datasets.words_of", {"0": ["a", "|"]}, _0=[value(3), value([1]), value(None)]),
 ]
 UNTRIED: dict[str, str] = {
+    "speech.datasets.Filtered": "what filter_utterances returns",
+    "speech.datasets.SpeechStats": "what SpeechStatMeter gives",
     "speech.datasets.Transcript": "what TranscriptReader returns",
     "speech.datasets.Utterance": "a record of what a list file says; datasets check it",
 }

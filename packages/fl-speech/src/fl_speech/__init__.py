@@ -19,3 +19,5 @@ from fl_speech.features import pre_emphasis as pre_emphasis
 from fl_speech.features import window as window
 from fl_speech.folder import AudioFolder as AudioFolder
 from fl_speech.folder import fit_length as fit_length
+from fl_speech.resampling import resample as resample
+from fl_speech.saving import save_audio as save_audio

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 import fl_memory
 import fl_tensor as ft
@@ -20,6 +20,19 @@ MAX_VALUES = 1 << 28
 """How many values (channels x samples) `load_audio` reads unless told otherwise: 1 GiB."""
 
 _BLOCK = 1 << 18
+
+File: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+#: Codes of samples in a buffer, and their sizes.
+_CODES: dict[str, Literal["f", "d", "h", "i"]] = {
+    "float32": "f",
+    "float64": "d",
+    "int16": "h",
+    "int32": "i",
+}
+_SIZES = {"float32": 4, "float64": 8, "int16": 2, "int32": 4}
+#: Subtypes whose samples are integers in the file.
+_INTEGERS = ("PCM_", "ALAC_", "DWVW_", "DPCM_", "ULAW", "ALAW", "IMA_", "MS_", "GSM", "G72", "NMS_")
 
 
 @dataclass(frozen=True)
@@ -40,32 +53,39 @@ class AudioInfo:
 
 
 @checked
-def audio_info(path: str | os.PathLike[str]) -> AudioInfo:
+def audio_info(path: File) -> AudioInfo:
     """Rate, channels, length and format of an audio file, without reading its samples.
 
+    `path` may be a binary file object that can seek; it is read from its beginning.
     Raises `AudioError` naming the file if it is missing, truncated or no audio.
     """
     with _open(path) as file:
-        return _info(path, file)
+        return _info(name_of(path), file)
 
 
 @checked
 def load_audio(
-    path: str | os.PathLike[str],
+    path: File,
     *,
     start: int = 0,
     samples: int | None = None,
     sample_rate: int | None = None,
     max_values: int = MAX_VALUES,
+    dtype: ft.DType | str = "float32",
 ) -> tuple[ft.Tensor, int]:
-    """`(audio, sample_rate)`: audio is float32 `(channels, samples)`, integers scaled to [-1, 1).
+    """`(audio, sample_rate)`: audio is `(channels, samples)`, in float32 or float64 scaled to
+    [-1, 1), in int16 or int32 scaled to the full range of that dtype.
 
+    `path` may be a binary file object that can seek; it is read from its beginning.
     `start` and `samples` (per channel) choose a stretch; without `samples`, all the rest.
     `sample_rate` is the rate that the file must have; nothing is resampled.
     Raises `AudioError` naming the file if it is missing, truncated, no audio, longer than
-    `max_values` values, of another rate, shorter than the stretch, or holds NaN or infinity.
+    `max_values` values, of another rate, shorter than the stretch, or holds NaN or infinity, and
+    for another dtype.
     """
+    kind = _sample_dtype(dtype)
     with _open(path) as file:
+        path = name_of(path)
         rate, channels, total = file.samplerate, file.channels, file.frames
         _check_rate(path, rate, sample_rate)
         count = total - start if samples is None else samples
@@ -76,10 +96,15 @@ def load_audio(
                 "ask for a stretch inside the file",
             )
         _check_size(path, channels, count, max_values)
-        values = _read(path, file, start, count)
+        decoded = kind
+        if kind.startswith("int") and not file.subtype.startswith(_INTEGERS):
+            decoded = "float64"  # the decoder would not scale it
+        values = _read(path, file, start, count, decoded)
         # The values of one channel are in the order that is wanted.
-        audio = _tensor(values, (1, count) if channels == 1 else (count, channels))
+        audio = _tensor(values, (1, count) if channels == 1 else (count, channels), decoded)
         _check_finite(path, file, audio)
+        if decoded != kind:
+            audio = _full_range(audio, kind)
     return audio if channels == 1 else audio.permute(1, 0), rate
 
 
@@ -123,16 +148,63 @@ def load_batch(
     return _tensor(batch, (len(paths), length, channels)).permute(0, 2, 1)
 
 
+def name_of(file: File) -> str:
+    """The path, or what a file object says of itself."""
+    if isinstance(file, str | os.PathLike):
+        return os.fspath(file)
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) else f"<{type(file).__name__}>"
+
+
+def _sample_dtype(dtype: ft.DType | str) -> str:
+    name = str(dtype)
+    if name not in _CODES:
+        raise ft.DTypeError(f"[load_audio] dtype {name}: give one of {', '.join(_CODES)}")
+    return name
+
+
+def _full_range(audio: ft.Tensor, kind: str) -> ft.Tensor:
+    """Floats in -1 .. 1 as integers: rounded, and limited to the range of the dtype."""
+    scale = 1 << (8 * _SIZES[kind] - 1)
+    return ft.clip(ft.round(audio * float(scale)), float(-scale), float(scale - 1)).astype(kind)
+
+
 @contextmanager
-def _open(path: str | os.PathLike[str]) -> Iterator[Any]:
+def _open(path: File) -> Iterator[Any]:
+    if isinstance(path, str | os.PathLike):
+        with _open_path(os.fspath(path)) as file:
+            yield file
+        return
+    import soundfile
+
+    name = name_of(path)
+    try:
+        path.seek(0, os.SEEK_END)
+        size = path.tell()
+        path.seek(0)
+        first = path.read(1)
+    except (AttributeError, TypeError, ValueError, OSError) as error:
+        raise AudioError(
+            name, f"a file object that cannot be read ({error})", "give io.BytesIO(content)"
+        ) from error
+    if not isinstance(first, bytes):
+        raise AudioError(name, "it gives text, not bytes", "open it in mode 'rb'")
+    path.seek(0)
+    check_complete(name, path, size)
+    path.seek(0)
+    with _decoder_errors(name), soundfile.SoundFile(path) as file:
+        yield file
+
+
+@contextmanager
+def _open_path(name: str) -> Iterator[Any]:
     import soundfile  # its library takes a while to load, and not everyone reads files
 
-    name = os.fspath(path)
     try:
         with open_regular(name, buffering=0) as raw:
             check_complete(name, raw, os.fstat(raw.fileno()).st_size)
             raw.seek(0)
-            with soundfile.SoundFile(raw.fileno(), closefd=False) as file:
+            with _decoder_errors(name), soundfile.SoundFile(raw.fileno(), closefd=False) as file:
                 yield file
     except FileNotFoundError:
         raise AudioError(name, "no such file", "check the path") from None
@@ -140,6 +212,14 @@ def _open(path: str | os.PathLike[str]) -> Iterator[Any]:
         raise AudioError(name, str(error.strerror), "give an audio file") from None
     except OSError as error:
         raise AudioError(name, f"unreadable ({error})", "check its permissions") from error
+
+
+@contextmanager
+def _decoder_errors(name: str) -> Iterator[None]:
+    import soundfile
+
+    try:
+        yield
     except soundfile.LibsndfileError as error:
         raise AudioError(
             name,
@@ -159,7 +239,7 @@ def _check_rate(path: str | os.PathLike[str], rate: int, wanted: int | None) -> 
         raise AudioError(
             path,
             f"its rate is {rate} Hz and {wanted} Hz are needed",
-            "convert the file, or use features for its own rate",
+            "convert it with fl_speech.resample, or use features for its own rate",
         )
 
 
@@ -180,17 +260,17 @@ def _check_finite(path: str | os.PathLike[str], file: Any, values: Any) -> None:
             raise AudioError(path, "it holds NaN or infinite samples", "write it again")
 
 
-def _read(path: str | os.PathLike[str], file: Any, start: int, count: int) -> memoryview:
-    """`count` interleaved float32 samples. In blocks: memory grows with what is really there,
+def _read(path: str | os.PathLike[str], file: Any, start: int, count: int, kind: str) -> memoryview:
+    """`count` interleaved samples. In blocks: memory grows with what is really there,
     not with what a header claims. Most files are one, decoded to where the tensor will have it."""
-    width = 4 * file.channels
+    width = _SIZES[kind] * file.channels
     blocks: list[memoryview] = []
     found = 0
     if start:
         file.seek(start)
     while found < count:
         block = fl_memory.current().alloc(width * min(_BLOCK, count - found), tag=SCRATCH).view()
-        read = _decode(path, file, block, found, count)
+        read = _decode(path, file, block, found, count, kind)
         if read == 0:
             raise _truncated(path, found, count)
         blocks.append(block[: read * width])
@@ -199,13 +279,18 @@ def _read(path: str | os.PathLike[str], file: Any, start: int, count: int) -> me
 
 
 def _decode(
-    path: str | os.PathLike[str], file: Any, into: memoryview, found: int, count: int
+    path: str | os.PathLike[str],
+    file: Any,
+    into: memoryview,
+    found: int,
+    count: int,
+    kind: str = "float32",
 ) -> int:
     """The next samples, as many as there is room for; how many there were."""
     import soundfile
 
     try:
-        return file.buffer_read_into(into, dtype="float32")
+        return file.buffer_read_into(into, dtype=kind)
     except soundfile.SoundFileError as error:
         raise AudioError(
             path,
@@ -222,10 +307,10 @@ def _truncated(path: str | os.PathLike[str], found: int, count: int) -> AudioErr
     )
 
 
-def _tensor(values: memoryview, shape: tuple[int, ...]) -> ft.Tensor:
-    """The float32 tensor of `values`, which nobody else has: without a copy where the backend
+def _tensor(values: memoryview, shape: tuple[int, ...], kind: str = "float32") -> ft.Tensor:
+    """The tensor of `values`, which nobody else has: without a copy where the backend
     can."""
     if values.nbytes:
         with suppress(ft.ArgumentError):
-            return ft.asarray(values.cast("f", shape), copy=False)
-    return ft.frombytes(values, shape, ft.float32)
+            return ft.asarray(values.cast(_CODES[kind], shape), copy=False)
+    return ft.frombytes(values, shape, kind)

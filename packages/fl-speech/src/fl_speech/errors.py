@@ -17,8 +17,8 @@ class AudioError(FlError, ValueError):
 
 
 class SpeechDataError(FlError, ValueError):
-    """A sample of a speech dataset that cannot be used. `path` and `line` are those of the list
-    file, `id` is that of the sample; empty and 0 where they are not known."""
+    """A sample of a speech dataset that cannot be used: `problem` and `remedy`. `path` and `line`
+    are those of the list file, `id` is that of the sample; empty and 0 where they are not known."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class SpeechDataError(FlError, ValueError):
         id: str = "",
     ) -> None:
         self.path, self.line, self.id = os.fspath(path), line, id
-        self._given = (problem, remedy)
+        self.problem, self.remedy = problem, remedy
         where = [self.path] if self.path else []
         where += [f"line {line}"] if line else []
         where += [f"sample {id!r}"] if id else []
         super().__init__(f"[speech data] {', '.join(where) or 'samples'}: {problem}: {remedy}")
 
     def __reduce__(self) -> Any:  # from a worker process
-        return _remade, (self._given, self.path, self.line, self.id)
+        return _remade, ((self.problem, self.remedy), self.path, self.line, self.id)
 
 
 def _remade(given: tuple[str, str], path: str, line: int, id: str) -> SpeechDataError:

@@ -1,11 +1,17 @@
 """Speech datasets: list files, targets, features, batches by duration."""
 
+from fl_speech.datasets.batches import batches as batches
+from fl_speech.datasets.dataset import SpeechDataset as SpeechDataset
+from fl_speech.datasets.filters import Filtered as Filtered
+from fl_speech.datasets.filters import filter_utterances as filter_utterances
 from fl_speech.datasets.folders import DIGITS as DIGITS
 from fl_speech.datasets.folders import read_digits as read_digits
 from fl_speech.datasets.folders import read_librispeech as read_librispeech
 from fl_speech.datasets.list_file import ListFile as ListFile
 from fl_speech.datasets.list_file import named_lists as named_lists
 from fl_speech.datasets.list_file import write_list_file as write_list_file
+from fl_speech.datasets.statistics import SpeechStatMeter as SpeechStatMeter
+from fl_speech.datasets.statistics import SpeechStats as SpeechStats
 from fl_speech.datasets.targets import TargetGenerator as TargetGenerator
 from fl_speech.datasets.targets import TargetOptions as TargetOptions
 from fl_speech.datasets.transcripts import Transcript as Transcript
