@@ -141,10 +141,10 @@ class Recipe:
     epochs: int = _f(30, "optimisation", "passes over the training list", 1, 1_000_000)
     batch_size: int = _f(32, "optimisation", "recordings a step, of all ranks", 1, 1_000_000)
     batching: str = _f(
-        "none",
+        "random",
         "optimisation",
-        "batches of neighbours, or of like durations",
-        choices=("none", "dynamic", "random", "random_dynamic"),
+        "batches of any recordings (random), or of like durations",
+        choices=("random", "none", "dynamic", "random_dynamic"),
     )
     max_batch_duration: float = _f(0.0, "optimisation", "dynamic: seconds of a padded batch")
     optimizer: str = _f(

@@ -117,10 +117,15 @@ def _run(
     notes: dict[str, Any],
 ) -> Trained:
     found = statistics(recipe, lists.train) if recipe.normalise == "global" else None
+    effects = None
+    if recipe.effects:
+        from fl_speech.effects import read_effects
+
+        effects = read_effects(recipe.effects)
     recogniser = Recogniser(recipe, lists.tokens, lists.lexicon, arch=arch, statistics=found)
     if begin is not None:
         recogniser.load_state_dict(begin.state_dict())
-    source = Source(recogniser, lists.skip_bad)
+    source = Source(recogniser, effects, lists.skip_bad)
     batches = training_batches(source, lists.train, communicator, prefetch)
     optimizer = make_optimizer(recipe, recogniser)
     steps = recipe.epochs * -(-len(batches) // recipe.accumulate)
@@ -162,7 +167,7 @@ def _run(
     elif trainer.ema is not None:
         trainer.ema.copy_to()
     recogniser.eval()
-    return Trained(recogniser, trainer.history, validate.best, source.skipped)
+    return Trained(recogniser, trainer.history, validate.best, len(source.skipped))
 
 
 def _valid(source: Source, lists: Lists, communicator: Communicator) -> dict[str, Dataset]:
