@@ -21,6 +21,7 @@ from targets import (
     speech_asg,
     speech_data,
     speech_features,
+    speech_decoders,
     tensors,
     texts,
     training,
@@ -29,7 +30,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features, speech_asg, sounds),
+    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features, speech_asg, sounds, speech_decoders),
 )
 
 
