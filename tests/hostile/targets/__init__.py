@@ -7,6 +7,7 @@ from types import ModuleType
 
 from cases import Target
 from targets import (
+    acoustic_models,
     autograd,
     datasets,
     decoders,
