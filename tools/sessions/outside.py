@@ -31,6 +31,8 @@ TORCH_TESTING = ["expecttest>=0.2"]
 #: process imports one of them.
 TEXT_PEERS = ["flashlight-text==0.0.7", "kenlm>=0.3,<0.4"]
 TEXT_ORACLES = "packages/fl-text/tests/oracles"
+#: torchaudio, and the release of PyTorch that it is for.
+TORCHAUDIO = ["torch==2.11.0", "torchaudio==2.11.0"]
 #: What starts ranks besides `fl-dist run`: mpiexec, torchrun, Ray.
 LAUNCHERS = ["mpich>=4", "mpi4py>=4", "ray>=2.9", TORCH]
 # The revision of data-apis/array-api-tests that array-api-deviations.txt was written for.
@@ -63,6 +65,14 @@ def text_oracles(session: nox.Session) -> None:
     ours = [*closure("fl-text"), "fl-jit"]
     install_editable(session, *ours, *test_requirements(*ours), *TEXT_PEERS)
     session.run("pytest", "-q", TEXT_ORACLES, *session.posargs)
+
+
+@nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
+def torchaudio(session: nox.Session) -> None:
+    """Compare fl-speech with torchaudio, and use its transforms and datasets."""
+    ours = closure("fl-speech")
+    install_editable(session, *ours, *test_requirements("fl-speech"), *TORCHAUDIO, fl_speech="soxr")
+    session.run("pytest", "-q", "packages/fl-speech/tests/oracles", *session.posargs)
 
 
 @nox.session(default=False, requires=["beside_torch"], venv_backend="none")

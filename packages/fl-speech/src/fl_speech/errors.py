@@ -61,3 +61,17 @@ class RecipeError(FlError, ValueError):
 
     def __reduce__(self) -> Any:  # from a worker process
         return RecipeError, (self.problem,)
+class EffectError(FlError, ValueError):
+    """Settings of sound effects, or a file of them, that cannot be. `key` names the setting."""
+
+    def __init__(self, where: str, key: str, problem: str, remedy: str) -> None:
+        self.key, self.problem, self.remedy = key, problem, remedy
+        super().__init__(f"[{where}] {key} {problem}: {remedy}")
+
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[EffectError], args: tuple[Any, ...], state: dict[str, Any]) -> EffectError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error

@@ -1,0 +1,1 @@
+"""Bridges to other libraries of speech, each a module that is imported by its name."""
