@@ -28,11 +28,48 @@ def frames(x: ft.Array, size: int, stride: int) -> Any:
     if count == 0 or x.size == 0:
         with ft.use(x.backend):
             return ft.zeros((*x.shape[:-1], count, size), dtype=x.dtype, device=x.device)
-    # Rows of `stride` samples: a frame is a few rows one after the other, and the start of a last.
+    return ft.concatenate(_pieces(x, size, stride, count), axis=-1)
+
+
+def frame_sums(x: Any, size: int, stride: int) -> Any:
+    """Sums of the samples of each frame, `(..., frames, 1)`; there has to be one."""
+    whole, rest = divmod(size - 1, stride)
+    count = frame_count(x.shape[-1], size, stride)
+    rows = _rows(x, stride, count + whole)
+    total = rows[..., whole:, : rest + 1].sum(axis=-1, keepdims=True)
+    if whole:
+        sums = rows.sum(axis=-1, keepdims=True)
+        for i in range(whole):
+            total = total + sums[..., i : i + count, :]
+    return total
+
+
+def emphasised_frames(x: Any, size: int, stride: int, coefficient: float, centred: bool) -> Any:
+    """`frames(x)`, minus the mean of each if `centred`, after `pre_emphasis`. Most of it is done on
+    samples, which are fewer than those of overlapping frames; there has to be a frame."""
+    count = frame_count(x.shape[-1], size, stride)
+    reach = (count - 1) * stride + 1
+
+    def sample(i: int) -> Any:
+        """Number `i` of each frame, `(..., frames, 1)`."""
+        return x[..., i : i + reach : stride].reshape(*x.shape[:-1], count, 1)
+
+    first = sample(0)
+    steps = x[..., 1:] - x[..., :-1] * coefficient
+    pieces = _pieces(steps, size - 1, stride, count)
+    found = ft.concatenate([first * (1.0 - coefficient), *pieces], axis=-1)
+    if centred:  # the sum of an emphasised frame is (1 - c) sum(x) + c (last - first)
+        total = found.sum(axis=-1, keepdims=True)
+        found = found - (total - (sample(size - 1) - first) * coefficient) * (1.0 / size)
+    return found
+
+
+def _pieces(x: Any, size: int, stride: int, count: int) -> list[Any]:
+    """What lies side by side in frames: rows of `stride` samples, and the start of a last one."""
     whole, rest = divmod(size - 1, stride)
     rows = _rows(x, stride, count + whole)
     parts = [rows[..., i : i + count, :] for i in range(whole)]
-    return ft.concatenate([*parts, rows[..., whole:, : rest + 1]], axis=-1)
+    return [*parts, rows[..., whole:, : rest + 1]]
 
 
 def _rows(x: Any, stride: int, count: int) -> Any:

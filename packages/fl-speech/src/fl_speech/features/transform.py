@@ -15,10 +15,11 @@ METHODS = ("auto", "fft", "matrix")
 
 
 class PowerTransform:
-    """`transform(frames)`: |DFT|² of windowed frames, `(..., size)` to `(..., n_fft // 2 + 1)`.
+    """`transform(frames)`: |DFT|² of windowed frames, `(..., size)` to `(..., bins)`.
 
     method  "fft": `ft.fft.rfft`, which needs a backend with the capability "fft"; "matrix"; or
             "auto": "fft" for lengths above 1024 where the backend has it
+    bins    which of the `n_fft // 2 + 1` frequencies, a slice
 
     The matrix of frames with an even number of samples has half the elements: sums of two samples
     at the same distance from the middle give the real part, differences the imaginary part. A
@@ -26,15 +27,18 @@ class PowerTransform:
     symmetric, is part of the matrix.
     """
 
-    def __init__(self, name: str, size: int, n_fft: int, method: str = "auto") -> None:
+    def __init__(
+        self, name: str, size: int, n_fft: int, method: str = "auto", bins: slice = slice(None)
+    ) -> None:
         if method not in METHODS:
             raise ft.ArgumentError(f"[features] transform {method!r} must be one of {METHODS}")
-        self.name, self.size, self.n_fft, self.method = name, size, n_fft, method
+        self.name, self.size, self.n_fft, self.method, self.bins = name, size, n_fft, method, bins
         self._constants: dict[Any, tuple[ft.Tensor, ...]] = {}
 
     def __call__(self, x: Any) -> Any:
         if self._takes_fft(x):
             transform = ft.fft.rfft(x * self._constants_for(x, self._window)[0], self.n_fft)
+            transform = transform[..., self.bins]
             real, imaginary = ft.real(transform), ft.imag(transform)
         elif self.size % 2:
             return power_spectrum(x, *self._constants_for(x, self._whole))
@@ -72,13 +76,17 @@ class PowerTransform:
         return (window(self.name, self.size),)
 
     def _whole(self) -> tuple[ft.Tensor, ...]:
-        return (dft_matrix(self.size, self.n_fft) * self._window()[0].reshape(-1, 1),)
+        whole = dft_matrix(self.size, self.n_fft) * self._window()[0].reshape(-1, 1)
+        count = self.n_fft // 2 + 1
+        return (
+            ft.concatenate([whole[:, :count][:, self.bins], whole[:, count:][:, self.bins]], 1),
+        )
 
     def _halves(self) -> tuple[ft.Tensor, ...]:
         import numpy as np
 
         weights = self._window()[0][self.size // 2 :].reshape(-1, 1)
         distances = 2 * np.arange(self.size // 2) + 1  # from the middle, in half samples
-        turns = np.outer(distances, np.arange(self.n_fft // 2 + 1)) % (2 * self.n_fft)
+        turns = np.outer(distances, np.arange(self.n_fft // 2 + 1)[self.bins]) % (2 * self.n_fft)
         angles = turns * (math.pi / self.n_fft)
         return tuple(ft.asarray(f(angles), dtype=weights.dtype) * weights for f in (np.cos, np.sin))
