@@ -24,7 +24,9 @@ def tone(hertz: float, seconds: float, level: float, noise: random.Random) -> li
     ]
 
 
-def say(words: list[str], noise: random.Random) -> tuple[list[float], list[tuple[str, float, float]]]:
+def say(
+    words: list[str], noise: random.Random
+) -> tuple[list[float], list[tuple[str, float, float]]]:
     """Samples, and when each word is said, in seconds."""
     samples = tone(0, GAP, 0.0, noise)
     times = []

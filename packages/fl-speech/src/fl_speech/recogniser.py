@@ -4,29 +4,59 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_speech.criteria import ASG, CTC, Criterion
-from fl_speech.datasets import TargetGenerator, TargetOptions, Transcript, TranscriptReader
+from fl_speech.criteria import (
+    ASG,
+    CTC,
+    Criterion,
+    Seq2Seq,
+    SoftPretrainWindow,
+    TransformerCriterion,
+    make_attention,
+    make_window,
+)
+from fl_speech.datasets import (
+    TargetGenerator,
+    TargetOptions,
+    Transcript,
+    TranscriptReader,
+    collapse,
+)
 from fl_speech.encoder import ConvResidual
 from fl_speech.errors import RecipeError
 from fl_speech.frontend import Frontend
+from fl_speech.models import AcousticModel, from_python, load_arch
 from fl_speech.recipe import Recipe
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular, replacing
 from fl_text import Dictionary, Lexicon, load_words
 
 DESCRIPTION, WEIGHTS = "recogniser.json", "weights.safetensors"
-TOKENS, LEXICON = "tokens.txt", "lexicon.txt"
+TOKENS, LEXICON, CODE = "tokens.txt", "lexicon.txt", "encoder.py"
 BLANK, END = "#", "</s>"
 _SEQUENCES = ("seq2seq", "transformer")
 _FORMAT = 1
 _MAX_BYTES = 1 << 26
 _MAX_FEATURES = 1 << 16
+
+
+class Targets:
+    """A `TargetGenerator`; with `merges`, equal neighbours of its labels become one: ASG takes them
+    for one label that lasts."""
+
+    def __init__(self, generate: TargetGenerator, merges: bool) -> None:
+        self.generate, self.merges = generate, merges
+
+    def __call__(self, words: Sequence[str], generator: ft.Generator | None = None) -> list[int]:
+        """The labels of words."""
+        found = self.generate(words, generator)
+        return collapse(found) if self.merges else found
 
 
 class Recogniser(nn.Module):
@@ -65,7 +95,9 @@ class Recogniser(nn.Module):
             recipe.criterion in _SEQUENCES,
             recipe.replabels,
         )
-        self.targets = TargetGenerator(self.dictionary, lexicon, options)
+        self.targets = Targets(
+            TargetGenerator(self.dictionary, lexicon, options), recipe.criterion == "asg"
+        )
         self.augment = nn.SpecAugment(
             frequency_masks=recipe.frequency_masks,
             frequency_width=recipe.frequency_width,
@@ -116,7 +148,8 @@ class Recogniser(nn.Module):
 
 
 def build_encoder(recipe: Recipe, features: int, classes: int, arch: str) -> nn.Module:
-    """The encoder that a recipe names, of `features` a frame and `classes` scores."""
+    """The encoder that a recipe names, of `features` a frame and `classes` scores; `arch` is the
+    text of its file."""
     if recipe.criterion in _SEQUENCES:
         classes = recipe.encoder_dim
     if recipe.arch == "residual":
@@ -130,7 +163,14 @@ def build_encoder(recipe: Recipe, features: int, classes: int, arch: str) -> nn.
             recipe.dropout,
             recipe.norm,
         )
-    raise RecipeError(f"arch is {recipe.arch!r}: give residual")
+    if recipe.arch.endswith(".py"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / CODE
+            path.write_text(arch)
+            return from_python(path, features, classes)
+    if arch:
+        return AcousticModel(nn.build_sequential(arch, features, classes), "image")
+    return load_arch(recipe.arch, features, classes)
 
 
 def build_criterion(recipe: Recipe, classes: int) -> Criterion:
@@ -139,7 +179,31 @@ def build_criterion(recipe: Recipe, classes: int) -> Criterion:
         return CTC(recipe.scale)
     if recipe.criterion == "asg":
         return ASG(classes, recipe.transition_diagonal, recipe.scale)
-    raise RecipeError(f"criterion is {recipe.criterion!r}: give ctc or asg")
+    # Kinds of keys and values take one half of the encoder's features for each.
+    split = recipe.attention in ("keyvalue", "multikv", "multikvsplit")
+    size, end = recipe.encoder_dim // (2 if split else 1), classes - 1
+    attentions = [make_attention(recipe.attention, size) for _ in range(recipe.attention_rounds)]
+    kind, *numbers = recipe.attention_window.split(":")
+    shared: dict[str, Any] = {
+        "max_length": recipe.max_output,
+        "window": None if kind == "none" else make_window(kind, *map(float, numbers)),
+        "pretrain_window": SoftPretrainWindow() if recipe.pretrain_window else None,
+        "teacher_forcing": recipe.teacher_forcing,
+        "label_smoothing": recipe.label_smoothing,
+        "layers": recipe.decoder_layers,
+        "dropout": recipe.decoder_dropout,
+        "scale_mode": recipe.scale,
+    }
+    if recipe.criterion == "transformer":
+        return TransformerCriterion(classes, size, end, attention=attentions[0], **shared)
+    return Seq2Seq(
+        classes,
+        size,
+        end,
+        attentions=attentions,
+        input_feeding=recipe.input_feeding,
+        **shared,
+    )
 
 
 def save_recogniser(folder: str | os.PathLike[str], recogniser: Recogniser) -> None:
@@ -156,9 +220,14 @@ def save_recogniser(folder: str | os.PathLike[str], recogniser: Recogniser) -> N
 
 
 def load_recogniser(
-    folder: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
+    folder: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+    *,
+    run_code: bool = False,
 ) -> Recogniser:
     """The recogniser in a folder, in evaluation mode; with other `weights` than the folder's.
+
+    run_code  whether an encoder that is a Python file may be run: for folders that you trust
 
     Raises `RecipeError` for a description that makes no sense, and `fl_nn.CheckpointError` where
     the weights do not fit it exactly.
@@ -169,6 +238,11 @@ def load_recogniser(
             f"{path} holds no recogniser ({DESCRIPTION}): give the folder of fl-speech train --out"
         )
     found = read_description(path / DESCRIPTION)
+    if found["recipe"].arch.endswith(".py") and not run_code:
+        raise RecipeError(
+            f"{path}: its encoder is Python code, which would be run: give run_code=True "
+            "(--run-code) if you trust it"
+        )
     lexicon = load_words(path / LEXICON) if (path / LEXICON).is_file() else None
     recogniser = Recogniser(
         found["recipe"],

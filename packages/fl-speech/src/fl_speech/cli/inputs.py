@@ -23,13 +23,14 @@ def input_options(parser: argparse.ArgumentParser, words: bool = False) -> None:
     add("inputs", type=Path, nargs="+", metavar="FILE", help=what)
     add("--data-dir", type=Path, metavar="FOLDER", help="where relative paths of lists begin")
     add("--weights", type=Path, metavar="FILE", help="others than weights.safetensors of RUN")
+    add("--run-code", action="store_true", help="run an encoder that is a Python file")
     add("--batch-size", type=at_least(1), default=16, metavar="N", help="(%(default)s)")
     add("--skip-bad", action="store_true", help="leave out what cannot be used, and count it")
 
 
 def recogniser_of(given: argparse.Namespace) -> Recogniser:
     """The recogniser that options name."""
-    return load_recogniser(given.recogniser, given.weights)
+    return load_recogniser(given.recogniser, given.weights, run_code=given.run_code)
 
 
 class Bad:

@@ -84,21 +84,23 @@ def _segments(
 ) -> list[Segment]:
     """Words with the times of their labels, and silences between them."""
     quiet = _quiet(recogniser)
-    runs = _runs(recogniser, labels, path)
-    surround = recogniser.recipe.surround
-    place = 1 if surround else 0
+    runs = [
+        run
+        for number, run in zip(labels, _runs(recogniser, labels, path), strict=True)
+        if number not in quiet
+    ]
+    counts = [sum(number not in quiet for number in numbers) for numbers in spelled]
+    if sum(counts) != len(runs) or not all(counts):
+        raise RecipeError(
+            f"the {len(words)} words have {sum(counts)} labels, and their transcript {len(runs)}: "
+            "spell every word with a token that is no separator, and put separators between words"
+        )
     found: list[Segment] = []
-    before = 0
-    for word, numbers in zip(words, spelled, strict=True):
-        own = numbers[1:-1] if surround else numbers
-        frames = [
-            frame
-            for number, (first, last) in zip(own, runs[place : place + len(own)], strict=True)
-            if number not in quiet
-            for frame in (first, last)
-        ]
-        place += len(own)
-        start, end = min(frames), max(frames) + 1
+    before = place = 0
+    for word, count in zip(words, counts, strict=True):
+        own = runs[place : place + count]
+        place += count
+        start, end = own[0][0], own[-1][1] + 1
         if start > before:
             found.append(Segment(SILENCE, before * seconds, start * seconds))
         found.append(Segment(word, start * seconds, end * seconds))

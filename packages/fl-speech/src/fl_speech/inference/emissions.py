@@ -59,7 +59,7 @@ def features_of(recogniser: Recogniser, utterance: Any) -> ft.Tensor:
     """Features (T, F) of the recording of an utterance. Raises `AudioError` for one that is shorter
     than a frame."""
     audio, _ = load_audio(utterance.path, sample_rate=recogniser.recipe.sample_rate)
-    features: ft.Tensor = recogniser.features(audio)
+    features: ft.Tensor = recogniser.features(ft.mean(audio, axis=0))
     if not len(features):
         raise AudioError(
             utterance.path,
@@ -89,7 +89,8 @@ def frame_ms(recogniser: Recogniser) -> float:
 
 def subsampling(recogniser: Recogniser) -> int:
     """How many frames of features make a frame of emissions."""
-    known = getattr(recogniser.encoder, "subsample", None)
+    encoder = recogniser.encoder
+    known = getattr(encoder, "stride", None) or getattr(encoder, "subsample", None)
     if known is not None:
         return int(known)
     steps = 960

@@ -16,7 +16,7 @@ from fl_speech.recipe import Recipe
 from fl_speech.recogniser import Recogniser, load_recogniser, save_recogniser
 from fl_speech.training.data import Source, statistics, training_batches, valid_batches
 from fl_speech.training.optimisation import make_optimizer, make_schedule
-from fl_speech.training.phases import Phases
+from fl_speech.training.phases import Phases, TrainingLoss
 from fl_speech.training.validation import Validate
 from fl_text import Dictionary, Lexicon
 
@@ -130,7 +130,8 @@ def _run(
     optimizer = make_optimizer(recipe, recogniser)
     steps = recipe.epochs * -(-len(batches) // recipe.accumulate)
     validate = Validate(recogniser, _valid(source, lists, communicator))
-    phases = Phases(recipe, recogniser)
+    loss = TrainingLoss(recipe, recogniser)
+    phases = Phases(recipe, recogniser, loss)
     callbacks: list[nn.Callback] = [phases, validate]
     if recipe.clip:
         callbacks.insert(0, nn.ClipGradNorm(recipe.clip))
@@ -139,7 +140,7 @@ def _run(
     trainer = nn.Trainer(
         recogniser,
         optimizer,
-        recogniser.criterion,
+        loss,
         callbacks=callbacks,
         communicator=communicator,
         out=out.folder,
@@ -163,7 +164,7 @@ def _run(
     trainer.fit(batches, epochs=recipe.epochs)
     if out.folder is not None:
         communicator.barrier()  # rank 0 has written it
-        recogniser = load_recogniser(out.folder)
+        recogniser = load_recogniser(out.folder, run_code=True)
     elif trainer.ema is not None:
         trainer.ema.copy_to()
     recogniser.eval()
