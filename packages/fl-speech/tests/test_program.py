@@ -3,56 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
-from spoken_tones import say, write_task
+from runs import NUMPY, WHOLE, records, train
+from spoken_tones import say
 
 import fl_nn as nn
 from fl_nn.training import trainer as trainer_module
 from fl_speech.cli import main
-
-NUMPY = ("--backend", "numpy")
-SMALL = (
-    *(*NUMPY, "--sample-rate", "8000", "--filters", "20", "--mel-floor", "1e7"),
-    *("--channels", "24", "--blocks", "1", "--kernel", "3", "--dropout", "0"),
-    *("--batch-size", "4", "--lr", "0.01", "--quiet"),
-)
-ASG = ("--criterion", "asg", "--linseg", "20", "--surround", "|")
-#: The rest of the suite takes half a minute; a session of its own asks for it.
-WHOLE = pytest.mark.skipif("FL_PROGRAM_WHOLE" not in os.environ, reason="FL_PROGRAM_WHOLE")
-
-
-def train(folder: Path, out: str, *options: str) -> int:
-    return main(
-        [
-            "train",
-            *("--train", str(folder / "train.lst"), "--valid", f"test:{folder / 'test.lst'}"),
-            *("--tokens", str(folder / "tokens.txt"), "--lexicon", str(folder / "lexicon.txt")),
-            *("--out", str(folder / out), *SMALL, *options),
-        ]
-    )
-
-
-def records(run: Path, event: str) -> list[dict[str, Any]]:
-    lines = map(json.loads, (run / "log.jsonl").read_text().splitlines())
-    return [record for record in lines if record["event"] == event]
-
-
-@pytest.fixture(scope="session")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tones")
-    write_task(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def run(task: Path) -> Path:
-    assert train(task, "run", *ASG, "--epochs", "14") == 0
-    return task / "run"
 
 
 def test_training_learns_and_leaves_a_run(run: Path) -> None:

@@ -6,6 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+import fl_tensor as ft
 from fl_nn import plot
 
 _LABELS = {"wer": "word error rate, %", "ler": "label error rate, %"}
@@ -27,3 +30,22 @@ def draw_curves(
     metrics = ["loss", "wer"] if lists else ["loss"]
     title = "learning curves"
     plot.curves(runs, metrics=metrics, log=["loss"], labels=_LABELS, title=title, path=path)
+
+
+def draw_spectrogram(
+    features: Any, stride_ms: float, path: str | os.PathLike[str], title: str = ""
+) -> None:
+    """Features (frames, size) as an image, low ones at the bottom. Raises MissingError without
+    matplotlib."""
+    image = ft.asarray(np.asarray(features, np.float32).T[::-1].copy())
+    seconds = len(features) * stride_ms / 1000
+    plot.images([image], titles=[f"{title}, {seconds:.2f} s"], path=path)
+
+
+def draw_attention(
+    weights: Any, tokens: Sequence[str], path: str | os.PathLike[str], title: str = ""
+) -> None:
+    """Attention weights (tokens, frames) of a sequence-to-sequence model. Raises MissingError
+    without matplotlib."""
+    shown = ft.asarray(np.asarray(weights, np.float32))
+    plot.attention(shown, queries=list(tokens), title=title or None, path=path)

@@ -14,7 +14,12 @@ COMMANDS = {
     "train": "train a recogniser; writes checkpoint, log, weights and learning curves",
     "test": "word and letter error rates on lists, and a report of the errors",
     "decode": "transcripts by beam search with lexicon and language model, n-best lists, times",
+    "stream": "transcripts while recordings arrive",
     "align": "when the words of a list are said: CTM lines, Audacity labels",
+    "vad": "where recordings have speech, by the blanks of a CTC model",
+    "features": "features of recordings, as arrays and pictures",
+    "augment": "sound effects on a recording",
+    "bench": "how fast an acoustic model computes and learns",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from fl_memory.subcommands import at_least
 from fl_speech.cli.decoder_options import decoder_of, decoder_options, language_model
 from fl_speech.cli.inputs import Bad, input_options, recogniser_of, utterances_of
 from fl_speech.cli.options import runtime, runtime_options
+from fl_speech.inference.long import Word, transcribe_long
 from fl_speech.inference.recognition import Clock, Heard, transcribe
 from fl_speech.inference.rescoring import Scored
 from fl_speech.inference.score import Score
@@ -34,6 +36,14 @@ def main(arguments: list[str]) -> int:
     add("--json", action="store_true", help="a line of JSON each, with times in seconds")
     add("--beam-dump", type=Path, metavar="FILE", help="`id | score | am | lm | wer | words`")
     add("--emission-dir", type=Path, metavar="FOLDER", help="write emissions as ID.npy")
+    add(
+        "--longest",
+        type=at_least(1),
+        default=30,
+        metavar="SECONDS",
+        help="longer recordings are "
+        "cut where it is quiet, and decoded piece by piece (%(default)s)",
+    )
     add("--rescore", type=Path, metavar="FILE", help="n-gram model for the order of n-best lists")
     add("--rescore-weight", type=float, default=0.0, metavar="X", help="its weight (%(default)s)")
     decoder_options(parser)
@@ -46,9 +56,16 @@ def main(arguments: list[str]) -> int:
         if given.beam_dump is not None:
             dump = stack.enter_context(open(given.beam_dump, "w", encoding="utf-8"))
         bad, clock, score = Bad(given.skip_bad), Clock(), Score()
+        every = utterances_of(given, bad)
+        short = [one for one in every if one.duration_ms <= 1000 * given.longest]
+        for one in every:
+            if one.duration_ms > 1000 * given.longest:
+                words = transcribe_long(recogniser, one.path, decoder, given.longest)
+                for line in _long(one.id, words, given.json):
+                    print(line, flush=True)
         for heard in transcribe(
             recogniser,
-            utterances_of(given, bad),
+            short,
             decoder,
             n_best=given.n_best,
             lm=language_model(given.rescore),
@@ -69,6 +86,15 @@ def main(arguments: list[str]) -> int:
         print(f"# {score}")
     print(f"# {clock}")
     return 0
+
+
+def _long(name: str, words: Iterable[Word], as_json: bool) -> Iterator[str]:
+    """A line for each word of a long recording, as it is decoded."""
+    for each in words:
+        if as_json:
+            yield json.dumps({"id": name, **each._asdict()})
+        else:
+            yield f"{name}\t{each.start:.2f}\t{each.end:.2f}\t{each.word}"
 
 
 def _lines(heard: Heard, n_best: int, as_json: bool) -> list[str]:

@@ -8,7 +8,7 @@ import fl_nn as nn
 from fl_speech.recipe import Recipe
 from fl_speech.recogniser import Recogniser
 
-_CLASSES: dict[str, type[nn.Optimizer]] = {
+CLASSES: dict[str, type[nn.Optimizer]] = {
     "adamw": nn.AdamW,
     "adam": nn.Adam,
     "sgd": nn.SGD,
@@ -30,7 +30,7 @@ def make_optimizer(recipe: Recipe, recogniser: Recogniser) -> nn.Optimizer:
     if criterion:
         groups.append({"params": criterion, "lr": recipe.criterion_lr or recipe.lr})
     more = {"momentum": recipe.momentum} if recipe.optimizer in _WITH_MOMENTUM else {}
-    kind = _CLASSES[recipe.optimizer]
+    kind = CLASSES[recipe.optimizer]
     return kind(groups, lr=recipe.lr, weight_decay=recipe.weight_decay, **more)
 
 
