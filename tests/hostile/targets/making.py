@@ -16,7 +16,7 @@ import fl_tensor as ft
 import fl_text as text
 import fl_vision as vision
 from cases import Target
-from fl_speech import criteria, datasets, effects, features
+from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
 from fl_text import decoder, language_model, ngram, token_model
 
@@ -36,6 +36,7 @@ PACKAGES: dict[str, Any] = {
     "speech.features": features,
     "speech.criteria": criteria,
     "speech.effects": effects,
+    "speech.reports": reports,
     "vision": vision,
     "text": text,
     "ngram": ngram,

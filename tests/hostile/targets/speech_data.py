@@ -6,13 +6,17 @@ import fl_speech as speech
 import fl_text as text
 from bad_values import KINDS, Bad, value
 from cases import Target
-from fl_speech import datasets
+from fl_speech import datasets, reports
 from targets.files import _wav
-from targets.making import At, target
+from targets.making import At, target, x
 
 LINES = At("a.lst", b"one a.wav 100 hello\n")
 DIGITS = At("digits", {"7_anna_3.wav": _wav()})
 BOOK = At("book", {"84-1.trans.txt": b"84-1 HELLO\n", "84-1.wav": _wav()})
+
+
+def single() -> list[datasets.Utterance]:
+    return [datasets.Utterance("one", "/a.wav", 100.0, ("seven",), "anna")]
 
 
 def tokens() -> text.Dictionary:
@@ -138,12 +142,61 @@ TARGETS: list[Target] = [
         call=lambda inputs, targets: datasets.SpeechStatMeter().add(inputs, targets),
         inputs=[value(3), value("ab"), value([1]), value([-1, 1]), value([1.5, 1])],
     ),
+    target(
+        "speech.datasets.Grammar",
+        {},
+        words=[value("ab"), value(["a"]), value(["a", "a"]), value(3)],
+        perplexity=[value(1.0), value(11.0), value(float("nan")), value("6")],
+        min_words="positive",
+        max_words="positive",
+    ),
+    target(
+        "speech.datasets.Grammar draws",
+        {"count": 2},
+        call=lambda count, **o: datasets.Grammar().strings(count, **o),
+        count="count",
+        without=[value(3)],
+    ),
+    target(
+        "speech.datasets.ConnectedWords",
+        {"0": single, "1": [("seven",)]},
+        _0=[value(3), value([1]), value([datasets.Utterance("a", "/a", 1.0)])],
+        _1=[value(3), value([1]), value([("eight",)]), value([()])],
+        pause_ms=[value((2.0, 1.0)), value((-1.0, 1.0)), value(3), value("ab")],
+        noise_db=[value((2.0, 1.0)), value((0.0, float("inf"))), value(3), value("ab")],
+        seed=[value(-1), value(1.5), value("1")],
+        name="string",
+    ),
+    target(
+        "speech.datasets.word_bounds",
+        {"samples": lambda: x(800), "sample_rate": 8000},
+        samples="array",
+        sample_rate="positive",
+        below_db="rate",
+        frame_ms="rate",
+    ),
+    target(
+        "speech.reports.align_tokens",
+        {"0": ["a"], "1": ["b"]},
+        _0=[value(3), value("ab"), value(None)],
+        _1=[value(3), value("ab"), value(None)],
+    ),
+    target("speech.reports.ErrorReport", {"title": "t"}, title="string"),
+    target(
+        "speech.reports.ErrorReport saved",
+        {"0": At("r.html")},
+        call=lambda path: reports.ErrorReport().save(path),
+        _0="output_path",
+    ),
     target("speech.datasets.collapse", {"0": [1, 1, 2]}, _0=[value(3), value("x"), value(None)]),
     target("speech.datasets.words_of", {"0": ["a", "|"]}, _0=[value(3), value([1]), value(None)]),
 ]
 UNTRIED: dict[str, str] = {
+    "speech.reports.Pair": "what align_tokens returns",
+    "speech.reports.ReportLine": "what ErrorReport holds",
     "speech.datasets.Filtered": "what filter_utterances returns",
     "speech.datasets.SpeechStats": "what SpeechStatMeter gives",
     "speech.datasets.Transcript": "what TranscriptReader returns",
+    "speech.datasets.WordTime": "what ConnectedWords gives",
     "speech.datasets.Utterance": "a record of what a list file says; datasets check it",
 }
