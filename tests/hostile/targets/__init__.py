@@ -22,6 +22,7 @@ from targets import (
     speech_asg,
     speech_data,
     speech_features,
+    speech_criteria,
     speech_decoders,
     tensors,
     texts,
@@ -31,7 +32,7 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features, speech_asg, sounds, speech_decoders),
+    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features, speech_asg, sounds, speech_decoders, speech_criteria),
 )
 
 

@@ -275,9 +275,11 @@ def test_the_best_path_of_a_batch_is_that_of_each(window):
 
 
 def test_a_path_ends_with_the_end_token():
-    model = made()
+    model, calls = made(), list[int]()
     model.out.bias.tensor = ft.asarray([50.0] + [0.0] * 6, ft.float64)
+    model.out.register_forward_hook(lambda *_: calls.append(1))
     assert [p.tolist() for p in model.best_path(encoded())] == [[]] * 3
+    assert len(calls) == 1  # nothing is computed after the last end
     assert [p.tolist() for p in model.beam_path(encoded())] == [[]] * 3
 
 
@@ -347,7 +349,8 @@ def test_states_of_several_recordings_are_not_joined():
 def test_a_lexicon_decoder_finds_words_only():
     tokens = text.Dictionary(["</s>", *"abcdef"])
     lexicon = text.Lexicon({"abc": [list("abc")], "fed": [list("fed")]})
-    model = made().eval().emitting_model(temperature=2.0)
+    criterion = made().eval()
+    model = criterion.emitting_model(temperature=2.0)
     decoder = LexiconSeq2SeqDecoder(
         lexicon, tokens, model, None, DecoderOptions(beam_size=50), max_output_length=4
     )
@@ -359,8 +362,8 @@ def test_a_lexicon_decoder_finds_words_only():
     by_hand, state = 0.0, model.start(encoded()[:1])
     best = max((h for h in found if len(h.tokens) == 4), key=lambda h: h.score)
     for before, token in zip([-1, *best.tokens], best.tokens, strict=False):
-        scores, state = model(np.array([before]), state)
-        by_hand += scores[0, token]
+        logits, state = criterion.decode_step([before], state)
+        by_hand += ft.log_softmax(logits / 2.0, -1).numpy()[0, token]
     np.testing.assert_allclose(best.score, by_hand)
 
 

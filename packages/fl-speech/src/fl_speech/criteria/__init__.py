@@ -23,9 +23,14 @@ from fl_speech.criteria.attention import NeuralContentAttention as NeuralContent
 from fl_speech.criteria.attention import NeuralLocationAttention as NeuralLocationAttention
 from fl_speech.criteria.attention import SimpleLocationAttention as SimpleLocationAttention
 from fl_speech.criteria.attention import make_attention as make_attention
+from fl_speech.criteria.criterion import SCALE_MODES as SCALE_MODES
+from fl_speech.criteria.criterion import Criterion as Criterion
+from fl_speech.criteria.ctc import CTC as CTC
+from fl_speech.criteria.ctc import ctc_loss as ctc_loss
 from fl_speech.criteria.decoder_criterion import DecoderCriterion as DecoderCriterion
 from fl_speech.criteria.decoder_state import DecoderState as DecoderState
 from fl_speech.criteria.emitting import EmittingModel as EmittingModel
+from fl_speech.criteria.rnnt import rnnt_loss as rnnt_loss
 from fl_speech.criteria.seq2seq import Seq2Seq as Seq2Seq
 from fl_speech.criteria.transformer import TransformerCriterion as TransformerCriterion
 from fl_speech.criteria.windows import MedianWindow as MedianWindow

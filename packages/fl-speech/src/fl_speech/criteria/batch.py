@@ -9,6 +9,7 @@ import numpy as np
 
 import fl_tensor as ft
 from fl_nn.values import tensor_of
+from fl_tensor.errors import NoDataError
 
 #: Whole numbers for a batch: an array of any kind, or lists.
 Whole: TypeAlias = ft.Array | np.ndarray | Sequence[Any]
@@ -79,20 +80,16 @@ def check_emissions(where: str, emissions: ft.Array) -> None:
 def frame_counts(where: str, emissions: ft.Array, lengths: Whole | None) -> np.ndarray:
     """The frames of each sample, int64 (B,); all of them for None."""
     samples, frames, _ = emissions.shape
-    if lengths is None:
-        return np.full(samples, frames, np.int64)
-    counts = _one_each(where, "input_lengths", lengths, samples)
-    _check_range(where, "input_lengths", counts, frames, "frames of the emissions")
-    return counts
+    return counts_of(where, "input_lengths", lengths, samples, 0, frames, "frames of the emissions")
 
 
 def label_counts(where: str, targets: np.ndarray, lengths: Whole | None) -> np.ndarray:
     """The labels of each target (B, L), int64 (B,): `lengths`, or what padding with -1 says."""
     samples, labels = targets.shape
     if lengths is not None:
-        counts = _one_each(where, "target_lengths", lengths, samples)
-        _check_range(where, "target_lengths", counts, labels, "labels of the targets")
-        return counts
+        return counts_of(
+            where, "target_lengths", lengths, samples, 0, labels, "labels of the targets"
+        )
     places = np.arange(1, labels + 1, dtype=np.int64)
     return np.max(np.where(targets >= 0, places, 0), axis=1, initial=0)
 
@@ -122,7 +119,7 @@ def check_labels(
 def whole(where: str, name: str, values: Whole) -> np.ndarray:
     """`values` as an int64 array of the host. Raises DTypeError for what are no integers."""
     if isinstance(values, ft.Array) and not values.backend.has_values:
-        raise ft.NoDataError(
+        raise NoDataError(
             f"[{where}] {name} have no values here: criteria read them on the host, so a compiled "
             "step with a criterion runs as it is; compile the model alone for a graph"
         )
@@ -137,19 +134,23 @@ def whole(where: str, name: str, values: Whole) -> np.ndarray:
     return np.ascontiguousarray(found, np.int64)
 
 
-def _one_each(where: str, name: str, lengths: Whole, samples: int) -> np.ndarray:
+def counts_of(
+    where: str, name: str, lengths: Whole | None, samples: int, least: int, most: int, what: str
+) -> np.ndarray:
+    """One of `least` to `most` for each sample, int64 (B,); `most` for None. `what` says what
+    there are `most` of."""
+    if lengths is None:
+        return np.full(samples, most, np.int64)
     counts = whole(where, name, lengths)
     if counts.shape != (samples,):
         raise ft.ShapeError(
             f"[{where}] {name} {counts.shape}: give one for each of the {samples} samples"
         )
-    return counts
-
-
-def _check_range(where: str, name: str, counts: np.ndarray, most: int, what: str) -> None:
-    wrong = np.flatnonzero((counts < 0) | (counts > most))
+    wrong = np.flatnonzero((counts < least) | (counts > most))
     if wrong.size:
         sample = wrong[0]
         raise ft.IndexingError(
-            f"[{where}] sample {sample}: {name} say {counts[sample]}, and there are {most} {what}"
+            f"[{where}] sample {sample}: {name} say {counts[sample]}, and there are {most} {what}; "
+            f"expected {least} .. {most}"
         )
+    return counts

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from fl_speech.criteria.batch import Batch
-from fl_speech.criteria.ctc_kernel import Work, ctc_samples
+from fl_speech.criteria.ctc_kernel import ctc_samples
+from fl_speech.criteria.ctc_passes import Work
 from fl_speech.criteria.ctc_wide import WideWork
 from fl_speech.criteria.kernel_rows import values_of
 from fl_tensor.threads import get_num_threads

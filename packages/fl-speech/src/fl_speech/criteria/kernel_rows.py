@@ -15,8 +15,6 @@ import numpy as np
 import fl_tensor as ft
 from fl_tensor.kernels import Array
 
-__all__ = ["Values", "biggest", "load_row", "softmax_row", "store_row", "summed", "values_of"]
-
 
 class Values(NamedTuple):
     """Floats in one of two precisions; the other array is empty."""
@@ -102,3 +100,14 @@ def softmax_row(x: Values, at: int, n: int, row: Array[ft.float64]) -> float:
     for i in range(n):
         row[i] = math.exp(row[i] - top)
     return top
+
+
+@ft.kernel
+def fill(x: Values, first: int, last: int, value: float) -> None:
+    """``x[first:last]`` becomes ``value``."""
+    if x.is_double:
+        for i in range(first, last):
+            x.double[i] = value
+    else:
+        for i in range(first, last):
+            x.single[i] = value
