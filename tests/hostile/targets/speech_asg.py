@@ -47,6 +47,24 @@ TARGETED: dict[str, Any] = {
 TARGETS: list[Target] = [
     batch("asg_loss", BATCH, **TARGETED, infeasible="choice", reduction="choice"),
     batch("force_alignment_score", BATCH, **TARGETED, infeasible="choice"),
+    target(
+        "speech.criteria.ctc_loss",
+        {"0": x(1, 3, 2), "1": [[0]]},
+        _0=[bad for bad in EMISSIONS if not bad.label.endswith("(1, 3, 4)")],
+        _1=[*LABELS, value([[1]], "the blank")],
+        input_lengths=COUNTS,
+        target_lengths=COUNTS[1:],
+        infeasible="choice",
+        reduction="choice",
+        blank=[value(v) for v in (2, -3, 1.5, "1", None)],
+    ),
+    target(
+        "speech.criteria.CTC",
+        {},
+        scale_mode="choice",
+        reduction="choice",
+        infeasible="choice",
+    ),
     batch("full_connection_score", FREE),
     batch("viterbi_path", FREE, emissions=[*EMISSIONS, NAN]),
     *(

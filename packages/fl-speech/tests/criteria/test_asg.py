@@ -32,7 +32,7 @@ from fl_speech.errors import TargetError
 # Without a compiler kernels run in the interpreter, which says so.
 pytestmark = pytest.mark.filterwarnings("ignore:kernels run in the interpreter")
 
-CASES = int(os.environ.get("FL_CRITERIA_CASES", "40"))
+CASES = int(os.environ.get("FL_CRITERIA_CASES", "25"))
 WAYS = pytest.mark.parametrize("composed", [False, True], ids=["kernels", "composed"])
 Make = Callable[[Case, int], list[list[int]]]
 
@@ -367,3 +367,32 @@ def test_what_does_not_fit_is_refused(problem: dict[str, Any], error: str) -> No
     }
     with pytest.raises(ft.FlError, match=error):
         asg_loss(**arguments | problem)
+
+
+def test_nan_reaches_the_gradient_and_every_score() -> None:
+    x = ag.Variable(np.zeros((2, 2, 2)), requires_grad=True)
+    bad = np.zeros((2, 2, 2))
+    bad[0, 0] = math.nan
+    transitions = ft.zeros((2, 2), ft.float64)
+    shifted = x + ft.asarray(bad)
+    every = full_connection_score(shifted, transitions, composed=False)
+    one = force_alignment_score(shifted, [[0, 1], [0, 1]], transitions, composed=False)
+    for scores in (every, one):
+        assert math.isnan(scores[0].item()) and math.isfinite(scores[1].item())
+    gradient = ag.grad(ft.sum(every), x).numpy()
+    assert np.isnan(gradient[0]).all() and np.isfinite(gradient[1]).all()
+
+
+def test_a_class_that_nothing_leads_to_begins_paths_only() -> None:
+    transitions = np.zeros((2, 2))
+    transitions[1] = -math.inf
+    case = Case(np.ones((1, 3, 2)), np.array([[1, 0]]), transitions, np.array([3]), np.array([2]))
+    found = full_connection_score(
+        ft.asarray(case.emissions), ft.asarray(transitions), composed=False
+    )
+    assert found.item() == pytest.approx(sums(case, free)[0].score) == 3 + math.log(2)
+
+
+def test_an_alignment_of_probability_zero_is_still_an_alignment() -> None:
+    x = ft.full((1, 3, 2), -math.inf)
+    assert forced_path(x, [[0, 1, 0]], ft.zeros((2, 2)))[0].tolist() == [0, 1, 0]

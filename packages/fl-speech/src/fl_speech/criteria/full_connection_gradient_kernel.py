@@ -31,19 +31,14 @@ def full_connection_gradient(
     """Writes the gradients of ``sum(g * scores)``; all results are zero at first.
 
     ``products`` times ``trans.exps`` is what scaled samples add to ``to_transitions``. In ``work``
-    is room for (frames, classes). A sample without any path has gradient 0.
+    is room for (frames, classes). A sample without any path has gradient 0; a NaN score passes on.
     """
     for sample in range(len(lengths)):
         at = sample * frames * classes
         length = lengths[sample]
         if length == 0 or g[sample] == 0.0 or scores[sample] == -math.inf:
             continue
-        if scores[sample] != scores[sample]:
-            for k in range(length * classes):
-                to_emissions[at + k] = math.nan
-            for k in range(classes * classes):
-                to_transitions[k] = math.nan
-        elif lattice.scaled[sample] == 1:
+        if lattice.scaled[sample] == 1:
             scaled_gradient(
                 at, length, classes, trans, lattice, g[sample], work, to_emissions, products
             )
