@@ -10,7 +10,6 @@ import sys
 import traceback
 from pathlib import Path
 from types import CodeType
-from typing import cast
 
 import fl_nn as nn
 from fl_speech.models.acoustic import AcousticModel
@@ -68,7 +67,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         source = self.get_data(self.path)
-        return cast(CodeType, compile(source, self.path, "exec", dont_inherit=True))
+        return compile(source, self.path, "exec", dont_inherit=True)
 
 
 def _place(file: str, error: BaseException) -> str:
