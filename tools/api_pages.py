@@ -32,6 +32,7 @@ MODULES = """
     fl_speech fl_speech.models
     fl_speech fl_speech.effects
     fl_speech fl_speech.criteria
+    fl_speech fl_speech.features
     fl_vision fl_vision.models
     fl_text fl_text.decoder fl_text.language_model fl_text.models fl_text.ngram fl_text.token_model
 """.split()
