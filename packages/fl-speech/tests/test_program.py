@@ -26,8 +26,11 @@ def test_training_learns_and_leaves_a_run(run: Path) -> None:
 
 
 def test_error_rates_of_a_list(run: Path, task: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["test", str(run), str(task / "test.lst"), "--beam", *NUMPY]) == 0
-    assert "8 recordings, WER 0.00 %, LER 0.00 %" in capsys.readouterr().out
+    options = ["--beam", "--report", str(task / "report"), *NUMPY]
+    assert main(["test", str(run), str(task / "test.lst"), *options]) == 0
+    assert "WER 0.00 % (0 of 15 words: " in capsys.readouterr().out
+    assert "WER 0.00 %" in (task / "report" / "report.txt").read_text()
+    assert "WER 0.00 %" in (task / "report" / "report.html").read_text()
     assert main(["test", str(run), str(task / "test.lst"), "--show", *NUMPY]) == 0
     shown = capsys.readouterr().out
     assert shown.count("|T|: ") == shown.count("|P|: ") == 8
@@ -136,7 +139,7 @@ def test_other_criteria(task: Path, criterion: str, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     beam = ["--beam", "--beam-size", "20"]
     assert main(["test", str(task / criterion), str(task / "test.lst"), *beam, *NUMPY]) == 0
-    assert "8 recordings, WER" in capsys.readouterr().out
+    assert "LER" in capsys.readouterr().out
     aligned = main(["align", str(task / criterion), str(task / "test.lst"), *NUMPY])
     assert aligned == (0 if criterion == "ctc" else 1)
     told = capsys.readouterr()

@@ -20,10 +20,10 @@ from targets import (
     sequence_decoders,
     sounds,
     speech_asg,
-    speech_data,
-    speech_features,
     speech_criteria,
+    speech_data,
     speech_decoders,
+    speech_features,
     tensors,
     texts,
     training,
@@ -32,7 +32,18 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(texts, ngrams, decoders, sequence_decoders, speech_data, speech_features, speech_asg, sounds, speech_decoders, speech_criteria),
+    *(
+        texts,
+        ngrams,
+        decoders,
+        sequence_decoders,
+        speech_data,
+        speech_features,
+        speech_asg,
+        sounds,
+        speech_decoders,
+        speech_criteria,
+    ),
 )
 
 

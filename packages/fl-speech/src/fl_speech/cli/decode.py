@@ -18,7 +18,7 @@ from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.inference.long import Word, transcribe_long
 from fl_speech.inference.recognition import Clock, Heard, transcribe
 from fl_speech.inference.rescoring import Scored
-from fl_speech.inference.score import Score
+from fl_speech.reports import ErrorReport
 
 
 def main(arguments: list[str]) -> int:
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
         dump = None
         if given.beam_dump is not None:
             dump = stack.enter_context(open(given.beam_dump, "w", encoding="utf-8"))
-        bad, clock, score = Bad(given.skip_bad), Clock(), Score()
+        bad, clock, report = Bad(given.skip_bad), Clock(), ErrorReport()
         every = utterances_of(given, bad)
         short = [one for one in every if one.duration_ms <= 1000 * given.longest]
         for one in every:
@@ -78,12 +78,12 @@ def main(arguments: list[str]) -> int:
             for line in _lines(heard, given.n_best, given.json):
                 print(line)
             if heard.utterance.words is not None:
-                score.add(heard.utterance, heard.words)
+                report.add(heard.utterance.id, heard.utterance.words, heard.words)
             if dump is not None:
                 dump.writelines(f"{line}\n" for line in dumped(heard))
     bad.report()
-    if score.pairs:
-        print(f"# {score}")
+    if report.lines:
+        print(f"# {report.summary()}")
     print(f"# {clock}")
     return 0
 
@@ -137,9 +137,9 @@ def dumped(heard: Heard) -> list[str]:
     for each in heard.n_best:
         rate = "-"
         if heard.utterance.words is not None:
-            single = Score()
-            single.add(heard.utterance, each.words)
-            rate = f"{single.words.result():.2f}"
+            single = ErrorReport()
+            single.add(heard.utterance.id, heard.utterance.words, each.words)
+            rate = f"{single.wer:.2f}"
         found.append(
             f"{heard.utterance.id} | {each.best:.6f} | {each.emitting_score:.6f} | "
             f"{each.lm_score:.6f} | {rate} | {' '.join(each.words)}"

@@ -8,8 +8,8 @@ from pathlib import Path
 from fl_speech.cli.decoder_options import decoder_of, decoder_options
 from fl_speech.cli.inputs import Bad, input_options, recogniser_of, utterances_of
 from fl_speech.cli.options import runtime, runtime_options
-from fl_speech.inference.recognition import Clock, transcribe
-from fl_speech.inference.score import Score
+from fl_speech.inference.recognition import Clock, Heard, transcribe
+from fl_speech.reports import ErrorReport
 
 
 def main(arguments: list[str]) -> int:
@@ -33,7 +33,8 @@ def main(arguments: list[str]) -> int:
     with runtime(given):
         recogniser = recogniser_of(given)
         decoder = decoder_of(given, recogniser) if given.beam else None
-        bad, clock, score = Bad(given.skip_bad), Clock(), Score()
+        bad, clock = Bad(given.skip_bad), Clock()
+        report = ErrorReport(f"{given.recogniser}: {', '.join(map(str, given.inputs))}")
         for heard in transcribe(
             recogniser,
             utterances_of(given, bad, words=True),
@@ -42,13 +43,26 @@ def main(arguments: list[str]) -> int:
             on_error=bad.handler,
             clock=clock,
         ):
-            line = score.add(heard.utterance, heard.words)
+            report.add(heard.utterance.id, heard.utterance.words, heard.words)
             if given.show:
-                print(f"|T|: {heard.utterance.text}\n|P|: {' '.join(heard.words)}\n[{line}]")
+                print(shown(heard))
     bad.report()
     print(clock)
     if given.report is not None:
-        for path in score.write(given.report):
-            print(f"wrote {path}")
-    print(f"{', '.join(map(str, given.inputs))}: {score}")
+        given.report.mkdir(parents=True, exist_ok=True)
+        for name in ("report.txt", "report.html"):
+            report.save(given.report / name)
+            print(f"wrote {given.report / name}")
+    print(report.summary())
     return 0
+
+
+def shown(heard: Heard) -> str:
+    """Reference, transcript and error rates of a recording."""
+    one = heard.utterance
+    own = ErrorReport()
+    own.add(one.id, one.words, heard.words)
+    return (
+        f"|T|: {one.text}\n|P|: {' '.join(heard.words)}\n"
+        f"[sample: {one.id}, WER: {own.wer:.2f}%, LER: {own.ler:.2f}%]"
+    )
