@@ -108,8 +108,9 @@ class Recogniser(nn.Module):
         #: Whether training masks features.
         self.masks = recipe.spec_augment_start == 0
         self.encoder = build_encoder(recipe, self.features.size, len(self.dictionary), arch)
-        self.criterion = build_criterion(recipe, len(self.dictionary))
-        self.reader = TranscriptReader(self.dictionary, options, self.criterion.decoding)
+        self.criterion: Any = build_criterion(recipe, len(self.dictionary))
+        decoding: Any = self.criterion.decoding
+        self.reader = TranscriptReader(self.dictionary, options, decoding)
         self.to(ft.dtype(recipe.dtype))
 
     def forward(self, features: ft.Array, lengths: Any = None) -> tuple[ft.Array, Any]:
