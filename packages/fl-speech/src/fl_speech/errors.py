@@ -41,6 +41,17 @@ class TargetError(FlError, ValueError):
         super().__init__(f"[{where}] sample {sample}: {problem}: {remedy}")
 
 
+class RecipeError(FlError, ValueError):
+    """Settings of a recipe, or of a saved recogniser, that make no sense. `problem` says which."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"[recipe] {problem}")
+
+    def __reduce__(self) -> Any:  # from a worker process
+        return RecipeError, (self.problem,)
+
+
 class SpeechDataError(FlError, ValueError):
     """A sample of a speech dataset that cannot be used: `problem` and `remedy`. `path` and `line`
     are those of the list file, `id` is that of the sample; empty and 0 where they are not known."""
