@@ -27,12 +27,15 @@ class EffectError(FlError, ValueError):
         return _restored, (type(self), self.args, self.__dict__)
 
 
+class TargetError(FlError, ValueError):
+    """A target that a criterion cannot use. `sample` is its number in the batch."""
+
+    def __init__(self, where: str, sample: int, problem: str, remedy: str) -> None:
+        self.sample = sample
+        super().__init__(f"[{where}] sample {sample}: {problem}: {remedy}")
+
+
 def _restored(kind: type[EffectError], args: tuple[Any, ...], state: dict[str, Any]) -> EffectError:
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
-class TargetError(FlError, ValueError):
-    """A target that a criterion cannot use. `sample` is its number in the batch."""
-    def __init__(self, where: str, sample: int, problem: str, remedy: str) -> None:
-        self.sample = sample
-        super().__init__(f"[{where}] sample {sample}: {problem}: {remedy}")
