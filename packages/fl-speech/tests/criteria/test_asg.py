@@ -111,6 +111,46 @@ def test_scores_losses_and_gradients_are_sums_over_all_paths(seed: int, composed
     )
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jit"])
+def test_every_backend_computes_losses_and_gradients(backend: str) -> None:
+    if backend not in ft.available_backends():
+        pytest.skip("not installed")
+    rng = np.random.default_rng(6)
+    scores, table = rng.normal(size=(3, 5, 4)), rng.normal(size=(4, 4))
+    targets, lengths = [[0, 2, 1], [3, -1, -1], [1, 0, 1]], [5, 4, 2]  # the last is too long
+    results = []
+    for composed in (False, True):
+        x, transitions = (
+            ag.Variable(ft.asarray(v, backend=backend), requires_grad=True) for v in (scores, table)
+        )
+        options = {"infeasible": "zero", "composed": composed}
+        loss = asg_loss(x, targets, transitions, lengths, **options)
+        assert loss.backend.name == backend
+        loss.backward()
+        results.append([loss.numpy(), x.grad.numpy(), transitions.grad.numpy()])
+    for one, two in zip(*results, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WORTH", "WORTH_ALIGNED"):
+        monkeypatch.setattr(f"fl_speech.criteria.asg_host.{name}", 1)
+    rng = np.random.default_rng(5)
+    x, transitions = rng.normal(size=(21, 9, 4)), rng.normal(size=(4, 4))
+    targets = rng.integers(0, 4, (21, 3))
+    results, before = [], ft.get_num_threads()
+    for threads in (1, 3):
+        ft.set_num_threads(threads)
+        try:
+            values = [ag.Variable(ft.asarray(v), requires_grad=True) for v in (x, transitions)]
+            loss = asg_loss(values[0], targets, values[1], reduction="none", composed=False)
+            ft.sum(loss).backward()
+            results.append([loss.numpy(), *(v.grad.numpy() for v in values)])
+        finally:
+            ft.set_num_threads(before)
+    assert all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
+
+
 @pytest.mark.parametrize("seed", range(CASES))
 def test_linear_segmentation_is_the_asg_loss_of_equal_parts(seed: int) -> None:
     case = random_case(seed)

@@ -54,13 +54,19 @@ def test_a_batch_ends_each_target_with_padding():
         ([[1], [1]], [4], ft.ShapeError, r"input_lengths \(1,\): give one for each of the 2"),
         ([[1.5], [1.0]], None, ft.DTypeError, r"targets are float64: give integers"),
         ([[1], [1, 2]], None, ft.DTypeError, r"targets are no array of integers"),
-        ([1, 2], None, ft.ShapeError, r"targets \(2,\) for emissions \(2, 4, 3\)"),
+        ([1, 2], None, ft.ShapeError, r"targets \(2,\): give \(2, labels\)"),
         ([[1]], None, ft.ShapeError, r"give \(2, labels\)"),
     ],
 )
 def test_errors_name_the_sample(targets, lengths, error, words):
     with pytest.raises(error, match=words):
         check_batch("x", EMISSIONS, targets, lengths)
+
+
+@pytest.mark.parametrize("lengths", [4, np.int64(4), np.array(4), ft.asarray(4)])
+def test_a_number_is_no_length_of_a_batch_of_one(lengths):
+    with pytest.raises(ft.ShapeError, match=r"input_lengths \(\): give one for each of the 1"):
+        check_batch("x", EMISSIONS[:1], [[1]], lengths)
 
 
 def test_a_target_may_not_hold_the_blank():

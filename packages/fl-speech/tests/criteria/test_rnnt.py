@@ -12,14 +12,11 @@ import fl_tensor as ft
 from fl_speech.criteria import rnnt, rnnt_loss
 from fl_speech.criteria.rnnt_kernel import rnnt_samples
 
+# Without a compiler kernels run in the interpreter, which says so.
+pytestmark = pytest.mark.filterwarnings("ignore:kernels run in the interpreter")
+
 CASES = int(os.environ.get("FL_ORACLE_COUNT", "20"))
-
-
-@pytest.fixture(params=["kernel", "composed"])
-def path(request, monkeypatch):
-    """Both computations of the loss in turn."""
-    monkeypatch.setattr(rnnt, "kernels_fit", lambda x: request.param == "kernel")
-    return request.param
+WAYS = pytest.mark.parametrize("composed", [False, True], ids=["kernels", "composed"])
 
 
 def random_case(k):
@@ -53,54 +50,62 @@ def brute_force(scores, target):
     return -best - math.log(math.fsum(math.exp(f - best) for f in found))
 
 
-def test_loss_is_that_of_all_alignments(path):
+@WAYS
+def test_loss_is_that_of_all_alignments(composed):
     for k in range(CASES):
         x, targets, lengths = random_case(k)
-        found = rnnt_loss(ft.asarray(x, ft.float64), targets, lengths, reduction="none").numpy()
+        found = rnnt_loss(
+            ft.asarray(x, ft.float64), targets, lengths, reduction="none", composed=composed
+        ).numpy()
         for b, n in enumerate(lengths):
             target = targets[b][targets[b] >= 0]
             expected = brute_force(x[b, :n, : len(target) + 1], target)
             assert found[b] == pytest.approx(expected, rel=1e-9), (k, b)
 
 
-def test_jacobians(path):
+@WAYS
+def test_jacobians(composed):
     x = ft.asarray(np.random.default_rng(0).normal(size=(3, 3, 3, 4)), ft.float64)
     targets = [[0, 0], [2, -1], [-1, -1]]
-    ag.check_grads(lambda v: rnnt_loss(v, targets, [3, 2, 1], reduction="none"), [x])
+    ag.check_grads(
+        lambda v: rnnt_loss(v, targets, [3, 2, 1], reduction="none", composed=composed), [x]
+    )
 
 
-def test_gradients_of_both_computations(monkeypatch):
+def test_gradients_of_both_computations():
     for k in range(CASES):
         x, targets, lengths = random_case(k)
         grads = []
-        for fit in (lambda x: True, lambda x: False):
-            with monkeypatch.context() as patch:
-                patch.setattr(rnnt, "kernels_fit", fit)
-                v = ag.Variable(ft.asarray(x, ft.float64), requires_grad=True)
-                loss = rnnt_loss(v, targets, lengths, reduction="none")
-                grads.append(ag.grad((loss * loss).sum(), v).numpy())
+        for composed in (False, True):
+            v = ag.Variable(ft.asarray(x, ft.float64), requires_grad=True)
+            loss = rnnt_loss(v, targets, lengths, reduction="none", composed=composed)
+            grads.append(ag.grad((loss * loss).sum(), v).numpy())
         assert np.allclose(*grads, rtol=1e-7, atol=1e-7), k
 
 
-def test_a_batch_is_its_samples_and_padding_counts_for_nothing(path):
+@WAYS
+def test_a_batch_is_its_samples_and_padding_counts_for_nothing(composed):
     x, targets, lengths = random_case(4)
     v = ag.Variable(ft.asarray(x.astype(np.float32)), requires_grad=True)
-    found = rnnt_loss(v, targets, lengths, reduction="none")
+    found = rnnt_loss(v, targets, lengths, reduction="none", composed=composed)
     grad = ag.grad(found.sum(), v).numpy()
     assert found.dtype == ft.float32
     for b, n in enumerate(lengths):
         count = int((targets[b] >= 0).sum())
-        one = rnnt_loss(v.tensor[b : b + 1, :n, : count + 1], targets[b : b + 1, :count])
+        one = rnnt_loss(
+            v.tensor[b : b + 1, :n, : count + 1], targets[b : b + 1, :count], composed=composed
+        )
         assert one.item() == pytest.approx(found.tolist()[b], rel=1e-5)
         assert not grad[b, n:].any() and not grad[b, :, count + 1 :].any()
     assert rnnt_loss(v, targets, lengths).item() == pytest.approx(np.mean(found.numpy()), rel=1e-5)
 
 
-def test_impossible_targets_and_scores_that_are_no_numbers():
+@WAYS
+def test_impossible_targets_and_scores_that_are_no_numbers(composed):
     x = np.zeros((3, 2, 2, 3))
     x[0, :, 0, 0], x[1, 1, 0, 1] = -np.inf, np.nan
     v = ag.Variable(ft.asarray(x, ft.float64), requires_grad=True)
-    found = rnnt_loss(v, [[0], [1], [1]], reduction="none")
+    found = rnnt_loss(v, [[0], [1], [1]], reduction="none", composed=composed)
     grad = ag.grad(found.sum(), v).numpy()
     assert found.tolist()[0] == math.inf and math.isnan(found.tolist()[1])
     assert not grad[0].any() and np.isfinite(grad[2]).all()

@@ -11,23 +11,12 @@ from typing import Any
 import numpy as np
 
 import fl_tensor as ft
-from fl_autograd import extend
 from fl_nn.losses.reduction import check_reduction, reduce
 from fl_speech.criteria.asg_composed import composed_force_alignment, composed_full_connection
+from fl_speech.criteria.asg_host import force_alignment_on_host, full_connection_on_host
 from fl_speech.criteria.batch import Batch, Whole, check_batch, check_emissions, frame_counts
-from fl_speech.criteria.force_alignment_kernel import force_alignment, force_alignment_gradient
-from fl_speech.criteria.full_connection_gradient_kernel import full_connection_gradient
-from fl_speech.criteria.full_connection_kernel import Lattice, Transitions, full_connection
 from fl_speech.criteria.infeasible import INFEASIBLE, fit_targets
-from fl_speech.criteria.paths import (
-    Kind,
-    gradient_from_host,
-    gradient_on_host,
-    kind_of,
-    on_host,
-    uses_kernels,
-    widened,
-)
+from fl_speech.criteria.outside import host_array, kernels_fit, outside_tape, widened
 from fl_tensor.arguments import choice_of
 
 
@@ -146,91 +135,21 @@ def _instead(scores: ft.Array, possible: np.ndarray, value: float) -> ft.Array:
 
 def _full_connection(
     x: ft.Array, transitions: ft.Array, lengths: np.ndarray, composed: bool | None
-) -> Any:
-    x = widened(x)
-    if not uses_kernels(x, composed):
-        return composed_full_connection(x, widened(transitions), lengths).astype(x.dtype)
-    samples, frames, classes = x.shape
-    trans = _tables(on_host(transitions))
-    cells = samples * frames * classes
-    lattice = Lattice(np.empty(cells), np.empty(cells), np.zeros(samples, np.int64))
-    scores = np.empty(samples)
-    full_connection(on_host(x), lengths, frames, classes, trans, lattice, scores)
-    kinds = kind_of(x), kind_of(transitions)
-    value = kinds[0].tensor(scores)
-    return _full_connection_node(value, [x, transitions], kinds, lengths, trans, lattice, scores)
-
-
-def _full_connection_gradients(
-    ops: Any,
-    g: Any,
-    kinds: tuple[Kind, Kind],
-    lengths: np.ndarray,
-    trans: Transitions,
-    lattice: Lattice,
-    scores: np.ndarray,
-) -> list[Any]:
-    x, transitions = kinds
-    _, frames, classes = x.shape
-    to_x, to_trans = np.zeros(x.shape), np.zeros(transitions.shape)
-    products = np.zeros(classes * classes)
-    full_connection_gradient(
-        lengths, frames, classes, trans, lattice, scores, gradient_on_host(ops, g),
-        np.empty(frames * classes), to_x, products, to_trans,
-    )  # fmt: skip
-    to_trans += (products * trans.exps).reshape(classes, classes)
-    return [gradient_from_host(to_x, x), gradient_from_host(to_trans, transitions)]
-
-
-_full_connection_node = extend.defnode("full_connection", _full_connection_gradients)
-
-
-def _tables(scores: np.ndarray) -> Transitions:
-    tops = scores.max(axis=1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        exps = np.exp(scores - tops[:, None])
-        spread = float((tops - scores.min(axis=1)).max())
-    if np.isneginf(scores).any() and not np.isnan(scores).any():
-        spread = np.inf  # also for a row of -inf only, whose range is NaN
-    turned = np.ascontiguousarray(exps.T)
-    return Transitions(scores.ravel(), exps.ravel(), turned.ravel(), tops, spread)
+) -> ft.Array:
+    x, transitions = widened(x), widened(transitions)
+    if not kernels_fit(x, composed):
+        return composed_full_connection(x, transitions, lengths).astype(x.dtype)
+    values, trans = host_array(x, np.float64), host_array(transitions, np.float64)
+    scores, slopes = full_connection_on_host(values, trans, lengths)
+    return outside_tape("full_connection", scores, [x, transitions], slopes)
 
 
 def _force_alignment(
     x: ft.Array, transitions: ft.Array, batch: Batch, composed: bool | None
-) -> Any:
-    x = widened(x)
-    if not uses_kernels(x, composed):
-        return composed_force_alignment(x, widened(transitions), batch).astype(x.dtype)
-    samples, frames, classes = x.shape
-    labels = batch.targets.shape[1]
-    shares, scores = np.empty(samples * frames * labels), np.empty(samples)
-    force_alignment(
-        on_host(x), batch.input_lengths, frames, classes, batch.targets, batch.target_lengths,
-        labels, on_host(transitions), np.empty(labels), shares, scores,
-    )  # fmt: skip
-    kinds = kind_of(x), kind_of(transitions)
-    value = kinds[0].tensor(scores)
-    return _force_alignment_node(value, [x, transitions], kinds, batch, shares, scores)
-
-
-def _force_alignment_gradients(
-    ops: Any,
-    g: Any,
-    kinds: tuple[Kind, Kind],
-    batch: Batch,
-    shares: np.ndarray,
-    scores: np.ndarray,
-) -> list[Any]:
-    x, transitions = kinds
-    _, frames, classes = x.shape
-    labels = batch.targets.shape[1]
-    to_x, to_trans = np.zeros(x.shape), np.zeros(transitions.shape)
-    force_alignment_gradient(
-        batch.input_lengths, frames, classes, batch.targets, batch.target_lengths, labels, shares,
-        scores, gradient_on_host(ops, g), np.empty(3 * labels), to_x, to_trans,
-    )  # fmt: skip
-    return [gradient_from_host(to_x, x), gradient_from_host(to_trans, transitions)]
-
-
-_force_alignment_node = extend.defnode("force_alignment", _force_alignment_gradients)
+) -> ft.Array:
+    x, transitions = widened(x), widened(transitions)
+    if not kernels_fit(x, composed):
+        return composed_force_alignment(x, transitions, batch).astype(x.dtype)
+    values, trans = host_array(x, np.float64), host_array(transitions, np.float64)
+    scores, slopes = force_alignment_on_host(values, trans, batch)
+    return outside_tape("force_alignment", scores, [x, transitions], slopes)

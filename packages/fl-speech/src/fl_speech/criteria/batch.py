@@ -50,12 +50,7 @@ def check_batch(
     """
     check_emissions(where, emissions)
     samples, frames, size = emissions.shape
-    found = whole(where, "targets", targets)
-    if found.ndim != 2 or len(found) != samples:
-        raise ft.ShapeError(
-            f"[{where}] targets {found.shape} for emissions {emissions.shape}: give "
-            f"({samples}, labels), padded with -1"
-        )
+    found = check_targets(where, targets, samples)
     ends = label_counts(where, found, target_lengths)
     check_labels(where, found, ends, size if classes is None else classes, blank)
     found = np.where(np.arange(found.shape[1]) < ends[:, None], found, -1)
@@ -81,6 +76,17 @@ def frame_counts(where: str, emissions: ft.Array, lengths: Whole | None) -> np.n
     """The frames of each sample, int64 (B,); all of them for None."""
     samples, frames, _ = emissions.shape
     return counts_of(where, "input_lengths", lengths, samples, 0, frames, "frames of the emissions")
+
+
+def check_targets(where: str, targets: Whole, samples: int | None = None) -> np.ndarray:
+    """The targets of so many samples, int64 (B, L). Raises ShapeError, DTypeError."""
+    found = whole(where, "targets", targets)
+    if found.ndim != 2 or (samples is not None and len(found) != samples):
+        raise ft.ShapeError(
+            f"[{where}] targets {found.shape}: give "
+            f"({'batch' if samples is None else samples}, labels), padded with -1"
+        )
+    return found
 
 
 def label_counts(where: str, targets: np.ndarray, lengths: Whole | None) -> np.ndarray:
@@ -131,7 +137,7 @@ def whole(where: str, name: str, values: Whole) -> np.ndarray:
         raise ft.DTypeError(f"[{where}] {name} are no array of integers: {error}") from error
     if found.dtype.kind not in "iu" and found.size:
         raise ft.DTypeError(f"[{where}] {name} are {found.dtype}: give integers; use astype")
-    return np.ascontiguousarray(found, np.int64)
+    return np.asarray(found, np.int64, order="C")  # without the axis that others add to a number
 
 
 def counts_of(

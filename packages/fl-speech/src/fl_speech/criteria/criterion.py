@@ -9,7 +9,7 @@ import numpy as np
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.losses.reduction import check_reduction, reduce
-from fl_speech.criteria.batch import Whole, label_counts, whole
+from fl_speech.criteria.batch import Whole, check_targets, label_counts
 from fl_tensor.arguments import choice_of
 
 SCALE_MODES = ("none", "input", "input_sqrt", "target", "target_sqrt")
@@ -64,10 +64,7 @@ class Criterion(nn.Module):
         """The labels of each target (B, L), int64 (B,): the last index that is at least 0, plus
         1. Raises ShapeError, DTypeError."""
         where = type(self).__name__
-        found = whole(where, "targets", targets)
-        if found.ndim != 2:
-            raise ft.ShapeError(f"[{where}] targets {found.shape}: give (batch, labels)")
-        return label_counts(where, found, None)
+        return label_counts(where, check_targets(where, targets), None)
 
     def _undefined(self, name: str) -> nn.ModuleError:
         return nn.ModuleError(f"{type(self).__name__} defines no {name}(); write it")

@@ -7,16 +7,22 @@ import numpy as np
 import fl_tensor as ft
 from fl_nn.losses.reduction import check_reduction, reduce
 from fl_nn.values import tensor_of
-from fl_speech.criteria.alignment import ctc_paths
 from fl_speech.criteria.batch import Batch, Whole, check_batch, check_emissions, frame_counts
-from fl_speech.criteria.composed_ctc import composed_ctc
 from fl_speech.criteria.criterion import Criterion, scaled
-from fl_speech.criteria.host_ctc import ctc_on_host
-from fl_speech.criteria.outside import host_array, kernels_fit, outside_tape
+from fl_speech.criteria.ctc_alignment import ctc_paths
+from fl_speech.criteria.ctc_composed import composed_ctc
+from fl_speech.criteria.ctc_host import ctc_on_host
+from fl_speech.criteria.infeasible import INFEASIBLE
+from fl_speech.criteria.outside import (
+    host_array,
+    kernels_fit,
+    needs_gradient,
+    outside_tape,
+    shares_of,
+    widened,
+)
 from fl_tensor.annotations import explained
 from fl_tensor.arguments import choice_of, int_of
-
-INFEASIBLE = ("truncate", "inf", "zero")
 
 
 @explained
@@ -29,6 +35,7 @@ def ctc_loss(
     blank: int = -1,
     infeasible: str = "truncate",
     reduction: str = "mean",
+    composed: bool | None = None,
 ) -> ft.Array:
     """Minus the logarithm of the probability of the targets: of all paths, with a class for each
     frame, that spell them once repetitions are merged and blanks removed. Graves et al., 2006.
@@ -44,10 +51,13 @@ def ctc_loss(
                     0; "zero": loss and gradient are 0, also where the loss is infinite otherwise
     reduction       "mean" over the batch (PyTorch's divides each loss by L first), "sum", or
                     "none": (B,)
+    composed        True: by tensor operations on any backend, with derivatives of any order. False:
+                    by kernels in float64, with a first derivative. None: kernels for tensors on the
+                    CPU, if there is a compiler of kernels
 
-    The loss has the dtype of the emissions, and float32 for those of 16 bits. Variables that a
-    kernel computes have no second derivative. Raises ShapeError, DTypeError, ArgumentError, and
-    IndexingError, which names the sample, for a class or a length out of range.
+    The loss has the dtype of the emissions, and float32 for those of 16 bits. Raises
+    ShapeError, DTypeError, ArgumentError, and IndexingError, which names the sample, for a class or
+    a length out of range.
     """
     where = "ctc_loss"
     check_reduction(where, reduction)
@@ -57,7 +67,7 @@ def ctc_loss(
     batch = check_batch(where, emissions, targets, input_lengths, target_lengths, blank=blank)
     if infeasible == "truncate":
         batch = truncated(batch)
-    return reduce(_losses(emissions, batch, blank, infeasible), reduction)
+    return reduce(_losses(emissions, batch, blank, infeasible, composed), reduction)
 
 
 def blank_of(where: str, blank: int, classes: int) -> int:
@@ -80,16 +90,16 @@ def truncated(batch: Batch) -> Batch:
     return Batch(targets, batch.input_lengths, lengths)
 
 
-def _losses(emissions: ft.Array, batch: Batch, blank: int, infeasible: str) -> ft.Array:
-    if emissions.dtype.itemsize < 4:
-        emissions = emissions.astype(ft.float32)
+def _losses(
+    emissions: ft.Array, batch: Batch, blank: int, infeasible: str, composed: bool | None = None
+) -> ft.Array:
+    emissions = widened(emissions)
     zero = infeasible == "zero"
-    if kernels_fit(emissions):
-        return outside_tape(
-            "ctc_loss",
-            emissions,
-            lambda scores, grads: ctc_on_host(scores, batch, blank, grads, zero),
-        )
+    if kernels_fit(emissions, composed):
+        scores = host_array(emissions)
+        grads = np.empty_like(scores) if needs_gradient(emissions) else None
+        found = ctc_on_host(scores, batch, blank, grads, zero)
+        return outside_tape("ctc_loss", found, [emissions], shares_of(grads))
     losses = composed_ctc(emissions, batch, blank).astype(emissions.dtype)
     return ft.where(ft.isinf(losses), 0.0, losses) if zero else losses
 
@@ -127,7 +137,7 @@ class CTC(Criterion):
     ) -> list[np.ndarray]:
         """The most likely path of each sample that spells its target: the class of each frame,
         int64 (T,). Of equal paths, the one that stays in a state, then the one that skips no
-        blank. Raises ArgumentError for a target without a path, unless targets are truncated."""
+        blank. Raises TargetError for a target without a path, unless targets are truncated."""
         batch, blank = self._batch(emissions, targets, lengths)
         return ctc_paths(host_array(emissions), batch, blank)
 

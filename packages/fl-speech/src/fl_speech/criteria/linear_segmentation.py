@@ -7,7 +7,14 @@ import numpy as np
 import fl_tensor as ft
 from fl_speech.criteria.asg import TransitionCriterion
 from fl_speech.criteria.asg_scores import asg_loss
-from fl_speech.criteria.batch import Whole, check_batch, label_counts, whole
+from fl_speech.criteria.batch import (
+    Whole,
+    check_batch,
+    check_targets,
+    counts_of,
+    label_counts,
+    whole,
+)
 
 
 def stretch_targets(
@@ -21,18 +28,14 @@ def stretch_targets(
     IndexingError.
     """
     where = "stretch_targets"
-    found = whole(where, "targets", targets)
+    found = check_targets(where, targets)
     lengths = whole(where, "input_lengths", input_lengths)
-    if found.ndim != 2 or lengths.shape != found.shape[:1]:
-        raise ft.ShapeError(
-            f"[{where}] targets {found.shape} and input_lengths {lengths.shape}: give "
-            "(batch, labels) and (batch,)"
-        )
-    if (lengths < 0).any():
-        sample = int(np.argmax(lengths < 0))
-        raise ft.IndexingError(f"[{where}] sample {sample}: {lengths[sample]} frames")
+    frames = int(lengths.max(initial=0))
+    lengths = counts_of(
+        where, "input_lengths", lengths, len(found), 0, frames, "frames in the longest sample"
+    )
     ends = label_counts(where, found, target_lengths)
-    return _stretched(found, lengths, ends, int(lengths.max(initial=0)))
+    return _stretched(found, lengths, ends, frames)
 
 
 def _stretched(

@@ -7,12 +7,19 @@ import numpy as np
 import fl_tensor as ft
 from fl_nn.losses.reduction import check_reduction, reduce
 from fl_speech.criteria.batch import Whole, check_labels, counts_of, label_counts, whole
-from fl_speech.criteria.composed_ctc import IMPOSSIBLE
+from fl_speech.criteria.composed import IMPOSSIBLE, constant
 from fl_speech.criteria.ctc import blank_of
-from fl_speech.criteria.host_ctc import in_threads
 from fl_speech.criteria.kernel_rows import values_of
-from fl_speech.criteria.outside import kernels_fit, outside_tape
+from fl_speech.criteria.outside import (
+    host_array,
+    kernels_fit,
+    needs_gradient,
+    outside_tape,
+    shares_of,
+    widened,
+)
 from fl_speech.criteria.rnnt_kernel import RnntWork, rnnt_samples
+from fl_speech.criteria.threads import in_threads
 from fl_tensor.annotations import explained
 
 #: Scores that are worth a thread.
@@ -28,6 +35,7 @@ def rnnt_loss(
     *,
     blank: int = -1,
     reduction: str = "mean",
+    composed: bool | None = None,
 ) -> ft.Array:
     """Minus the logarithm of the probability of the targets, by a transducer: of all sequences of
     labels and blanks that, without the blanks, are the target, where each blank leads to the next
@@ -41,9 +49,10 @@ def rnnt_loss(
     target_lengths  (B,), the labels of each target; None: up to the last that is not -1
     blank           the class of the blank, from the end if negative
     reduction       "mean" over the batch, "sum", or "none": (B,)
+    composed        as of `ctc_loss`
 
     The loss has the dtype of the logits, and float32 for those of 16 bits. Every target has paths.
-    Variables that a kernel computes have no second derivative. Raises ShapeError, DTypeError,
+    Raises ShapeError, DTypeError,
     ArgumentError, and IndexingError, which names the sample, for a class or a length out of range.
     """
     where = "rnnt_loss"
@@ -63,16 +72,14 @@ def rnnt_loss(
     ends = label_counts(where, labels, target_lengths)
     check_labels(where, labels, ends, classes, blank)
     steps = counts_of(where, "logit_lengths", logit_lengths, samples, 1, frames, "frames of logits")
-    if logits.dtype.itemsize < 4:
-        logits = logits.astype(ft.float32)
-    if not kernels_fit(logits):
+    logits = widened(logits)
+    if not kernels_fit(logits, composed):
         losses = composed_rnnt(logits, labels, steps, ends, blank).astype(logits.dtype)
         return reduce(losses, reduction)
-
-    def compute(scores: np.ndarray, grads: np.ndarray | None) -> np.ndarray:
-        return rnnt_on_host(scores, labels, steps, ends, blank, grads)
-
-    return reduce(outside_tape(where, logits, compute), reduction)
+    scores = host_array(logits)
+    grads = np.empty_like(scores) if needs_gradient(logits) else None
+    found = rnnt_on_host(scores, labels, steps, ends, blank, grads)
+    return reduce(outside_tape(where, found, [logits], shares_of(grads)), reduction)
 
 
 def rnnt_on_host(
@@ -113,13 +120,10 @@ def composed_rnnt(
     samples, frames, width, _ = logits.shape
     dtype = ft.float64 if ft.float64 in logits.backend.dtypes else ft.float32
 
-    def constant(values: np.ndarray, dtype: ft.DType) -> ft.Tensor:
-        return ft.asarray(values, dtype, logits.device, logits.backend)
-
     scores = ft.log_softmax(logits.astype(dtype), 3)
     classes = np.full((samples, frames, width, 2), blank)
     classes[:, :, :-1, 1] = np.where(targets >= 0, targets, blank)[:, None]
-    scores = ft.take_along_axis(scores, constant(classes, ft.int64), 3)
+    scores = ft.take_along_axis(scores, constant(classes, ft.int64, logits), 3)
     scores = ft.maximum(ft.reshape(scores, (samples, frames * width, 2)), IMPOSSIBLE)
 
     diagonals = np.arange(frames + width - 1)[:, None]
@@ -129,18 +133,18 @@ def composed_rnnt(
     last = (logit_lengths + target_lengths - 1)[:, None]
     ends = np.arange(width) == target_lengths[:, None]
 
-    alpha: ft.Array = constant(np.where(np.arange(width) == 0, 0.0, IMPOSSIBLE), dtype)
+    alpha: ft.Array = constant(np.where(np.arange(width) == 0, 0.0, IMPOSSIBLE), dtype, logits)
     alpha = ft.broadcast_to(alpha, (samples, width))
-    found: ft.Array = constant(np.full(samples, IMPOSSIBLE), dtype)
+    found: ft.Array = constant(np.full(samples, IMPOSSIBLE), dtype, logits)
     leave = label = alpha
     for d in range(len(diagonals)):
         if d > 0:
             moved = ft.pad((alpha + label)[:, :-1], ((0, 0), (1, 0)), value=IMPOSSIBLE)
             alpha = ft.logaddexp(alpha + leave, moved)
-            alpha = ft.where(constant(inside[d], ft.bool_), alpha, IMPOSSIBLE)
-        here = ft.gather(scores, constant(nodes[d], ft.int64), 1)
+            alpha = ft.where(constant(inside[d], ft.bool_, logits), alpha, IMPOSSIBLE)
+        here = ft.gather(scores, constant(nodes[d], ft.int64, logits), 1)
         leave, label = here[:, :, 0], here[:, :, 1]
-        at_end = constant(ends & (last == d), ft.bool_)
+        at_end = constant(ends & (last == d), ft.bool_, logits)
         finished = ft.where(at_end, alpha + leave, IMPOSSIBLE)
         found = ft.maximum(found, ft.max(finished, 1))
-    return ft.where(found > IMPOSSIBLE / 2, -found, np.inf)
+    return ft.where(found <= IMPOSSIBLE / 2, np.inf, -found)

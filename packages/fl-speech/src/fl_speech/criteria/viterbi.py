@@ -8,7 +8,7 @@ import fl_tensor as ft
 from fl_speech.criteria.asg_scores import check_transitions
 from fl_speech.criteria.batch import Whole, check_batch, check_emissions, frame_counts
 from fl_speech.criteria.infeasible import check_fit
-from fl_speech.criteria.paths import on_host
+from fl_speech.criteria.outside import host_array
 from fl_speech.criteria.viterbi_kernel import forced_viterbi, viterbi
 
 
@@ -87,7 +87,7 @@ def _scores(
     where: str, emissions: ft.Array, transitions: ft.Array, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Emissions and transitions on the host; raises NonFiniteError for NaN within the lengths."""
-    x, trans = on_host(emissions), on_host(transitions)
+    x, trans = (host_array(values, np.float64) for values in (emissions, transitions))
     if np.isnan(trans).any():
         raise ft.NonFiniteError(f"[{where}] transitions hold NaN: training has diverged")
     bad = np.isnan(x).any(axis=2) & (np.arange(x.shape[1]) < lengths[:, None])

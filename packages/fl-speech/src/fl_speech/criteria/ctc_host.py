@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from fl_speech.criteria.batch import Batch
@@ -12,7 +9,7 @@ from fl_speech.criteria.ctc_kernel import ctc_samples
 from fl_speech.criteria.ctc_passes import Work
 from fl_speech.criteria.ctc_wide import WideWork
 from fl_speech.criteria.kernel_rows import values_of
-from fl_tensor.threads import get_num_threads
+from fl_speech.criteria.threads import in_threads
 
 #: States times frames, plus scores, that are worth a thread: about a millisecond.
 WORTH = 400_000
@@ -40,17 +37,6 @@ def ctc_on_host(
 
     in_threads(compute, samples, samples * frames * (classes + 2 * batch.targets.shape[1]) // WORTH)
     return np.where(np.isinf(losses), 0.0, losses) if zero else losses
-
-
-def in_threads(compute: Callable[[int, int], object], samples: int, worth: int) -> None:
-    """`compute(first, last)` of all samples, in at most `worth` threads."""
-    parts = min(get_num_threads(), samples, worth)
-    if parts <= 1:
-        compute(0, samples)
-        return
-    bounds = [samples * k // parts for k in range(parts + 1)]
-    with ThreadPoolExecutor(parts) as pool:
-        list(pool.map(compute, bounds[:-1], bounds[1:]))
 
 
 def _memory(frames: int, labels: int, classes: int) -> Work:

@@ -11,11 +11,12 @@ import fl_tensor as ft
 from fl_speech.criteria.batch import Batch
 from fl_speech.criteria.ctc_wide import may_skip
 from fl_speech.criteria.kernel_rows import Values, load_row, values_of
+from fl_speech.errors import TargetError
 from fl_tensor.kernels import Array
 
 
 def ctc_paths(scores: np.ndarray, batch: Batch, blank: int) -> list[np.ndarray]:
-    """The best path of each sample, int64 (T,); raises ArgumentError where there is none."""
+    """The best path of each sample, int64 (T,); raises TargetError where there is none."""
     samples, frames, classes = scores.shape
     states = 2 * batch.targets.shape[1] + 1
     steps = np.empty(frames * states, np.int8)
@@ -29,10 +30,12 @@ def ctc_paths(scores: np.ndarray, batch: Batch, blank: int) -> list[np.ndarray]:
             int(batch.target_lengths[b]), steps, row, best, path,
         )  # fmt: skip
         if not exists:
-            raise ft.ArgumentError(
-                f"[CTC] sample {b}: no path of {len(path)} frames spells its target of "
-                f"{batch.target_lengths[b]} labels with a score above minus infinity; give more "
-                'frames, or infeasible="truncate"'
+            raise TargetError(
+                "CTC",
+                b,
+                f"no path of {len(path)} frames spells its target of {batch.target_lengths[b]} "
+                "labels with a score above minus infinity",
+                'give more frames, or infeasible="truncate"',
             )
         found.append(path)
     return found

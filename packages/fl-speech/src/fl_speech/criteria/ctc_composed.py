@@ -6,9 +6,7 @@ import numpy as np
 
 import fl_tensor as ft
 from fl_speech.criteria.batch import Batch
-
-#: The logarithm of an impossible path: finite, so that gradients stay numbers.
-IMPOSSIBLE = -1e30
+from fl_speech.criteria.composed import IMPOSSIBLE, constant
 
 
 def composed_ctc(emissions: ft.Array, batch: Batch, blank: int) -> ft.Array:
@@ -20,18 +18,17 @@ def composed_ctc(emissions: ft.Array, batch: Batch, blank: int) -> ft.Array:
     wide = ft.float64 if ft.float64 in emissions.backend.dtypes else ft.float32
     states, skips = _states(batch, blank)
 
-    def constant(values: np.ndarray, dtype: ft.DType) -> ft.Tensor:
-        return ft.asarray(values, dtype, emissions.device, emissions.backend)
-
     scores = ft.log_softmax(emissions.astype(wide), 2)
     places = np.broadcast_to(states[:, None], (samples, frames, states.shape[1]))
-    scores = ft.maximum(ft.take_along_axis(scores, constant(places, ft.int64), 2), IMPOSSIBLE)
-    skip = constant(np.where(skips, 0.0, IMPOSSIBLE), wide)
+    scores = ft.maximum(
+        ft.take_along_axis(scores, constant(places, ft.int64, emissions), 2), IMPOSSIBLE
+    )
+    skip = constant(np.where(skips, 0.0, IMPOSSIBLE), wide, emissions)
     start = np.full(states.shape, IMPOSSIBLE)
     start[:, :2] = 0.0
     start[(batch.target_lengths == 0) | (batch.input_lengths == 0), 1:] = IMPOSSIBLE
 
-    alpha: ft.Array = constant(start, wide)
+    alpha: ft.Array = constant(start, wide, emissions)
     for t in range(frames):
         row = scores[:, t]
         if t == 0:
@@ -40,14 +37,14 @@ def composed_ctc(emissions: ft.Array, batch: Batch, blank: int) -> ft.Array:
             one = ft.pad(alpha[:, :-1], ((0, 0), (1, 0)), value=IMPOSSIBLE)
             two = ft.pad(alpha[:, :-2], ((0, 0), (2, 0)), value=IMPOSSIBLE) + skip
             following = ft.logaddexp(ft.logaddexp(alpha, one), two) + row
-        going = constant(t < batch.input_lengths[:, None], ft.bool_)
+        going = constant(t < batch.input_lengths[:, None], ft.bool_, emissions)
         alpha = ft.where(going, following, alpha)
 
     ends = 2 * batch.target_lengths[:, None] + np.array([0, -1])
-    last = ft.take_along_axis(alpha, constant(np.maximum(ends, 0), ft.int64), 1)
-    last = ft.where(constant(ends >= 0, ft.bool_), last, IMPOSSIBLE)
+    last = ft.take_along_axis(alpha, constant(np.maximum(ends, 0), ft.int64, emissions), 1)
+    last = ft.where(constant(ends >= 0, ft.bool_, emissions), last, IMPOSSIBLE)
     total = ft.logaddexp(last[:, 0], last[:, 1])
-    return ft.where(total > IMPOSSIBLE / 2, -total, np.inf)
+    return ft.where(total <= IMPOSSIBLE / 2, np.inf, -total)
 
 
 def _states(batch: Batch, blank: int) -> tuple[np.ndarray, np.ndarray]:
