@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from runs import ASG, train
-from spoken_tones import write_task
+
+sys.path.append(str(Path(__file__).parent))  # tests import modules of this folder
+
+from runs import ASG, train  # noqa: E402
+from spoken_tones import write_task  # noqa: E402
 
 
 @pytest.fixture
