@@ -14,8 +14,8 @@ import soundfile
 
 sys.path.append(str(Path(__file__).parent))  # tests import modules of this folder
 
-from runs import ASG, train  # noqa: E402
-from spoken_tones import write_task  # noqa: E402
+from runs import ASG, train
+from spoken_tones import write_task
 
 
 @pytest.fixture
