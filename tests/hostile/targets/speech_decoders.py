@@ -91,7 +91,7 @@ def selected(rows: Any) -> Any:
     return model.decode_step(None, model.start(x(2, 3, 4)))[1].select(rows)
 
 
-LENGTHS = [value(v) for v in ([0], [4], [-1], [1.5], [1, 1], "text", ["a"])]
+LENGTHS = [value(v) for v in ([0], [4], [-1], [1.5], [1, 1], "text", ["a"], 3)]
 TARGETS: list[Target] = [
     *(
         target(f"speech.criteria.{name}", good, **kinds)
