@@ -41,10 +41,10 @@ FOR_BACKENDS = {
         "fl_tensor.graph", "fl_tensor.kernels", "fl_tensor.rules", "fl_tensor.testing",
     ),
 }  # fmt: skip
-#: Underscore names that the standard library, or the C library, documents.
+#: Underscore names that the standard library, the C library or PyTorch documents.
 DOCUMENTED = frozenset(
     "_aligned_free _asdict _current_frames _exit _field_defaults _fields _getframe _make "
-    "_replace".split()
+    "_replace _version".split()
 )
 
 

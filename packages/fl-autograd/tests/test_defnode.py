@@ -52,6 +52,17 @@ def test_values_may_be_arrays(leaf: Any, close: Any) -> None:
     close(ag.grad(y.sum(), x), [2.0, 2.0])
 
 
+def test_gradients_may_be_tensors(leaf: Any, close: Any) -> None:
+    def gradients(ops: Any, g: Any, factors: ft.Tensor) -> list[ft.Array]:
+        return [ft.Tensor(g, factors.backend) * factors]
+
+    scaled = extend.defnode("scaled", gradients)
+    x = leaf([1.0, 2.0])
+    factors = x.detach().tensor + 2.0
+    y = scaled(x.detach().tensor * factors, [x], factors)
+    close(ag.grad(y.sum(), x), [3.0, 4.0])
+
+
 def test_saved_values_have_names_and_operands_may_be_pruned(leaf: Any, close: Any) -> None:
     x, y = leaf(1.0), leaf(2.0)
     z = log_sum_of(x, y)

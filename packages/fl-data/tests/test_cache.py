@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -93,8 +94,28 @@ def test_memory_is_bounded_and_keeps_what_was_asked_for_last(rows):
     for i in (0, 1, 0, 2, 0, 1):
         ds[i]
     assert fn.calls == [0, 1, 2, 1]
-    with pytest.raises(data.DataError, match="no such bound"):
-        data.CachedTransform(rows(5), fn, max_bytes=5, folder="x")
+
+
+def test_a_folder_is_bounded_and_keeps_what_was_asked_for_last(rows, tmp_path):
+    def held():
+        return sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+
+    (tmp_path / "mine").write_bytes(bytes(10_000))
+    fn = Doubled()
+    data.CachedTransform(rows(1), fn, folder=tmp_path)[0]
+    size = held() - 10_000
+    ds = data.CachedTransform(rows(5), fn, folder=tmp_path, max_bytes=2 * size)
+    fn.calls.clear()
+    for i in (0, 1, 0, 2, 0, 1):
+        ds[i]
+        assert held() - 10_000 <= 2 * size
+        time.sleep(0.01)  # times of files are coarse
+    assert fn.calls == [1, 2, 1]
+    copied = pickle.loads(pickle.dumps(ds))  # it has the bound, too
+    copied[3]
+    assert held() - 10_000 == 2 * size
+    with pytest.raises(data.DataError, match="max_bytes must be at least 0"):
+        data.CachedTransform(rows(5), fn, max_bytes=-1, folder=tmp_path)
 
 
 def test_a_damaged_or_torn_entry_is_made_anew(rows, tmp_path):

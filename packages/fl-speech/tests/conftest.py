@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+
+sys.path.append(str(Path(__file__).parent))  # tests import modules of this folder
+
+from runs import ASG, train
+from spoken_tones import write_task
 
 
 @pytest.fixture
@@ -47,3 +53,16 @@ def recordings() -> Path:
     if not root:
         pytest.skip("FL_TEST_DATA is not set")
     return Path(root) / "fsdd" / "recordings"
+
+
+@pytest.fixture(scope="session")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tones")
+    write_task(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(task: Path) -> Path:
+    assert train(task, "run", *ASG, "--epochs", "14", "--normalise", "global") == 0
+    return task / "run"

@@ -122,6 +122,8 @@ def test_gaussian_noise_has_its_signal_to_noise_ratio(tone):
     found = [snr(x, GaussianNoise(min_snr=8, max_snr=12)(x, seed)) for seed in range(40)]
     assert all(8 - 0.1 <= each <= 12 + 0.1 for each in found)
     assert min(found) < 8.5 and max(found) > 11.5
+    few = x[1000:1010]  # the ratio is that of the noise that was drawn
+    assert snr(few, GaussianNoise(min_snr=10, max_snr=10)(few, 0)) == pytest.approx(10)
     added = GaussianNoise(min_snr=10, max_snr=10)(np.stack([x, x]), 3) - x
     share = np.mean(np.abs(added) < rms(added))
     assert share == pytest.approx(0.6827, abs=0.01)  # within one deviation
@@ -138,6 +140,8 @@ def test_echoes_stand_where_they_should():
     np.testing.assert_array_equal(places, np.arange(len(places)) * 321)  # 320 samples and one
     lost = 10 ** (-3 * 0.02 / 0.4)
     np.testing.assert_allclose(y[places[1:]], 0.5 * lost ** np.arange(len(places) - 1), atol=1e-9)
+    three = ReverbEcho(**(exact | {"repeat": 3}), **times)(x, 0)  # at the same places
+    np.testing.assert_allclose(three[1:], 3 * y[1:], atol=1e-9)
     assert len(places) - 1 == 20  # the last one is less than 60 dB below the first
 
 

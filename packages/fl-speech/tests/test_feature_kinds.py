@@ -26,7 +26,7 @@ COMBINATIONS = [
     dict(zip(EVERY, values, strict=True)) for values in itertools.product(*EVERY.values())
 ]
 if not os.environ.get("FL_FEATURES_ALL"):
-    COMBINATIONS = COMBINATIONS[::23]
+    COMBINATIONS = COMBINATIONS[::61]
 
 
 def settings(combination):
@@ -185,6 +185,36 @@ def test_cepstral_tables():
     lifter = lifter_weights(25, 22).numpy()
     np.testing.assert_allclose(lifter, 1 + 11 * np.sin(np.pi * np.arange(25) / 22))
     assert lifter[11] == 12.0 and lifter_weights(3, 0).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("scale", "low", "to_hz", "to_scale"),
+    [("linear", 0.0, float, float), ("log10", 20.0, lambda v: 10.0**v, np.log10)],
+)
+def test_filters_on_other_scales(scale, low, to_hz, to_scale):
+    frequencies = np.arange(513) * 20000 / 1024
+    corners = [to_hz(v) for v in np.linspace(to_scale(low), to_scale(10000.0), 12)]
+    expected = np.stack([np.interp(frequencies, corners, e) for e in np.eye(12)[1:-1]], axis=1)
+    found = speech.mel_filterbank(10, 1024, 20000, low, scale=scale).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    params = speech.FeatureParams(
+        sample_rate=20000, filters=10, low_hz=low, frequency_scale=scale, frame_ms=50.0
+    )
+    assert FeatureExtractor(params)(ft.ones((1000,))).shape == (1, 10)
+    with pytest.raises(ft.ArgumentError, match="begins above 0 Hz"):
+        speech.mel_filterbank(10, 1024, 20000, scale="log10")
+    with pytest.raises(ft.ArgumentError, match="scale 'bark'"):
+        speech.mel_filterbank(10, 1024, 20000, scale="bark")
+
+
+def test_long_transforms_need_an_fft_or_shorter_frames(monkeypatch, tone):
+    extractor = FeatureExtractor(speech.FeatureParams(frame_ms=100.0))
+    x = ft.asarray(tone(4000))
+    expected = extractor(x).numpy()
+    monkeypatch.setattr(type(x.backend), "capabilities", frozenset())
+    np.testing.assert_allclose(extractor(x).numpy(), expected, rtol=1e-7)
+    with pytest.raises(ft.ArgumentError, match="capability 'fft'"):
+        FeatureExtractor(speech.FeatureParams(frame_ms=500.0))(ft.zeros((9000,)))
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 9])

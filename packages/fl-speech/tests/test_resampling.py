@@ -100,7 +100,7 @@ def test_bad_rates_and_methods(monkeypatch):
         speech.resample(x, 1, 10**9)
     with pytest.raises(ft.ArgumentError, match="method 'linear': give 'polyphase' or 'soxr'"):
         speech.resample(x, 1, 2, method="linear")
-    with pytest.raises(ft.DTypeError, match="audio of int16: give float32 or float64"):
+    with pytest.raises(ft.DTypeError, match="samples of int16: give float32, float64"):
         speech.resample(x.astype(np.int16), 1, 2)
     with pytest.raises(ft.ShapeError, match=r"expected \(..., samples\)"):
         speech.resample(np.float32(1), 1, 2)

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from cases import Target
 from targets import (
+    acoustic_models,
     autograd,
     datasets,
     decoders,
@@ -20,6 +21,7 @@ from targets import (
     sounds,
     speech_asg,
     speech_criteria,
+    speech_data,
     speech_decoders,
     speech_features,
     tensors,
@@ -31,7 +33,7 @@ from targets.making import PACKAGES
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files),
     *(processes, texts, ngrams, decoders, sequence_decoders, speech_features, sounds),
-    *(speech_criteria, speech_asg, speech_decoders),
+    *(speech_criteria, speech_asg, speech_decoders, speech_data, acoustic_models),
 )
 
 

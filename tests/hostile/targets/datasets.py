@@ -6,6 +6,7 @@ from typing import Any
 
 import fl_data as data
 import fl_tensor as ft
+from bad_values import value
 from cases import Target
 from targets.making import Ready, target, x
 
@@ -52,6 +53,7 @@ TARGETS: list[Target] = [
         ds="module",
         fn="callable",
         folder="output_path",
+        max_bytes="count",
     ),
     target(
         "data.Transform", {"0": ds, "1": Ready(same)}, _0="module", _1="callable", fields="mapping"
@@ -127,6 +129,15 @@ TARGETS: list[Target] = [
     ),
     target("data.collate", {"samples": lambda: [(x(),), (x(),)]}, samples="iterable"),
     target("data.pad_collate", {}, fill="number"),
+    target("data.field_collate", {"functions": {0: len}}, functions=[value(3), value({0: 1})]),
+    target(
+        "data.retry_with_backoff",
+        {"fn": Ready(dict), "initial": 0.0},
+        fn="callable",
+        initial="rate",
+        factor="rate",
+        max_iters="positive",
+    ),
     target("data.pad_to", {"x": x, "shape": (4, 4)}, x="required_array", shape="shape"),
     target("data.join", {"tensors": lambda: [x(), x()]}, tensors="iterable", axis="one_axis"),
     target("data.iterate", {"ds": ds}, ds="module", start="count"),

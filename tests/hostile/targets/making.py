@@ -16,7 +16,7 @@ import fl_tensor as ft
 import fl_text as text
 import fl_vision as vision
 from cases import Target
-from fl_speech import criteria, effects, features
+from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
 from fl_text import decoder, language_model, ngram, token_model
 
@@ -35,6 +35,8 @@ PACKAGES: dict[str, Any] = {
     "speech.features": features,
     "speech.effects": effects,
     "speech.criteria": criteria,
+    "speech.datasets": datasets,
+    "speech.reports": reports,
     "vision": vision,
     "text": text,
     "ngram": ngram,

@@ -22,9 +22,9 @@ def defnode(name: str, gradients: Vjp) -> Callable[..., Variable]:
     """A kind of node with any number of operands, whose value and gradient are computed by other
     means: ``record(value, operands, *saved)`` gives the value a node.
 
-    gradients  ``gradients(ops, g, *saved)`` returns a gradient per operand, an adapter or None,
-               with ``g`` that of the value. Parameters after ``g`` name the saved values
-               (``Node.saved_value``)
+    gradients  ``gradients(ops, g, *saved)`` returns a gradient per operand, an adapter, a Tensor or
+               None, with ``g``, an adapter, that of the value. Parameters after ``g`` name the
+               saved values (``Node.saved_value``)
 
     ``value`` is an array, or a number for a result of shape () with the dtype of the first operand.
     ``operands`` are at least one array; those without a gradient have None in ``Node.ins``. Without
@@ -65,7 +65,7 @@ def defnode(name: str, gradients: Vjp) -> Callable[..., Variable]:
             )
         if len(found) != len(ins):
             raise GradError(f"[{name}] {len(found)} gradients for {len(ins)} operands")
-        return tuple(found)
+        return tuple([of._tensor()._adapter if isinstance(of, Array) else of for of in found])
 
     rule.backward = backward
 

@@ -10,6 +10,7 @@ from fl_data.batches.batch import Batch as Batch
 from fl_data.batches.bucket_batch import BucketBatch as BucketBatch
 from fl_data.batches.collate import Collate as Collate
 from fl_data.batches.collate import collate as collate
+from fl_data.batches.collate import field_collate as field_collate
 from fl_data.batches.collate import join as join
 from fl_data.batches.collate import pad_collate as pad_collate
 from fl_data.batches.collate import pad_to as pad_to
@@ -38,6 +39,7 @@ from fl_data.files import decoded_file_name as decoded_file_name
 from fl_data.iterate import DataIterator as DataIterator
 from fl_data.iterate import iterate as iterate
 from fl_data.prefetching.prefetch import Prefetch as Prefetch
+from fl_data.retries import retry_with_backoff as retry_with_backoff
 from fl_data.samples import Sample as Sample
 from fl_data.samples import check_count as check_count
 from fl_data.samples import check_index as check_index

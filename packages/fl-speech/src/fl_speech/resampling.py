@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
 from fl_speech.audio import MAX_VALUES
+from fl_speech.samples import host_samples, like
 from fl_tensor.annotations import checked
 
 if TYPE_CHECKING:
@@ -42,16 +43,12 @@ def resample(audio: Any, rate: int, new_rate: int, *, method: str = "polyphase")
     below 1 Hz, another method, and results of more than `2^28` values; MissingError where soxr is
     not installed.
     """
-    import numpy as np
-
     if method not in ("polyphase", "soxr"):
         raise ft.ArgumentError(f"[resample] method {method!r}: give 'polyphase' or 'soxr'")
     for name, value in (("rate", rate), ("new_rate", new_rate)):
         if value < 1:
             raise ft.ArgumentError(f"[resample] {name} {value}: give 1 Hz or more")
-    x = np.asarray(audio.detach() if hasattr(audio, "detach") else audio)
-    if x.dtype not in (np.float32, np.float64):
-        raise ft.DTypeError(f"[resample] audio of {x.dtype}: give float32 or float64")
+    x = host_samples(audio, "resample")
     if x.ndim == 0:
         raise ft.ShapeError("[resample] audio of shape (): expected (..., samples)")
     if rate == new_rate:
@@ -71,8 +68,7 @@ def resample(audio: Any, rate: int, new_rate: int, *, method: str = "polyphase")
         y = _by_matrix(rows, up, down, count)
     else:
         y = _by_sample(rows, up, down, count)
-    y = y.reshape(*x.shape[:-1], count)
-    return ft.asarray(y, copy=False) if isinstance(audio, ft.Array) else y
+    return like(audio, y.reshape(*x.shape[:-1], count))
 
 
 def _reach(up: int, down: int) -> int:

@@ -9,10 +9,11 @@ from typing import Any
 import fl_tensor as ft
 from fl_speech.audio import File, name_of
 from fl_speech.errors import AudioError
+from fl_speech.samples import host_samples
 from fl_tensor.annotations import checked
 from fl_tensor.files import replacing
 
-_BLOCK = 1 << 16  # the Vorbis encoder overflows its stack on long blocks
+_BLOCK = 1 << 16  # samples that are converted at a time
 _MAX_CHANNELS = 1024
 _LOSSY = ("VORBIS", "OPUS", "MPEG_LAYER_III")
 _LOSSLESS = ("PCM_", "ALAC_")
@@ -87,7 +88,7 @@ def save_audio(
 
 def _formats(name: str, format: str | None, subtype: str | None, soundfile: Any) -> tuple[str, str]:
     """Container and sample format, checked."""
-    known = soundfile.available_formats()
+    known = set(soundfile.available_formats()) - {"SD2"}  # which has its header in a second file
     suffix = os.path.splitext(name)[1][1:].lower()
     container = (_SUFFIXES.get(suffix, suffix) if format is None else format).upper()
     if container not in known:
@@ -111,11 +112,7 @@ def _interleaved(name: str, audio: Any) -> Any:
     """`(samples, channels)`, a view of the values on the host."""
     import numpy as np
 
-    values = np.asarray(audio.detach() if hasattr(audio, "detach") else audio)
-    if values.dtype not in (np.float32, np.float64, np.int16, np.int32):
-        raise ft.DTypeError(
-            f"[save_audio] audio of {values.dtype}: give float32, float64, int16 or int32"
-        )
+    values = host_samples(audio, "save_audio", ("float32", "float64", "int16", "int32"))
     if values.ndim not in (1, 2):
         raise ft.ShapeError(
             f"[save_audio] audio of shape {values.shape}: expected (channels, samples) or "

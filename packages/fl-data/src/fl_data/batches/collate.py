@@ -48,6 +48,39 @@ def pad_collate(fill: float | Mapping[Any, float] = 0.0, lengths: bool = False) 
     return _PadAndStack(fill, lengths)
 
 
+@checked
+def field_collate(functions: Mapping[Any, Callable[[list[Any]], Any]]) -> Collate:
+    """A collate function with a function for each field: `{0: join, "words": list}`.
+
+    A function takes the values of its field, one for each sample, and gives that field of the
+    batch. Fields that are not named are stacked as by `collate`. Raises `DataError` for a function
+    of a field that samples do not have.
+    """
+    for name, function in functions.items():
+        if not callable(function):
+            raise SampleTypeError(f"[field_collate] {function!r} of field {name!r} is not callable")
+    return _ByField(dict(functions))
+
+
+@dataclass(frozen=True)
+class _ByField:
+    """What `field_collate` returns."""
+
+    functions: Mapping[Any, Callable[[list[Any]], Any]]
+
+    def __call__(self, samples: Sequence[Sample]) -> Sample:
+        if samples and (unknown := [f for f in self.functions if f not in _fields(samples[0])]):
+            raise DataError(
+                f"[field_collate] there are functions for the fields {unknown}, and samples have "
+                f"{_fields(samples[0])}"
+            )
+        return _by_field(samples, self._field)
+
+    def _field(self, field: int | str, values: list[Any]) -> Any:
+        function = self.functions.get(field)
+        return _stack(field, values) if function is None else function(values)
+
+
 @dataclass(frozen=True)
 class _PadAndStack:
     """What `pad_collate` returns: not a closure, as a worker process gets it pickled."""

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, cast
 from zlib import crc32
@@ -23,10 +24,11 @@ from fl_memory import free_after_fork
 class CachedTransform(Dataset):
     """`Transform(ds, fn)`, which computes `fn(sample)` once and keeps the result.
 
-    Results are kept in memory, at most `max_bytes` of them (those that were not asked for longest
-    go first), or, where `folder` is given, in files that later runs and other processes find. `fn`
-    gives the same for the same sample, always: random functions belong behind it, into
-    `RandomTransform`. Its results are of what blobs can store; a hit is a copy.
+    Results are kept in memory, or, where `folder` is given, in files that later runs and other
+    processes find: at most `max_bytes` of them (those that were not asked for longest go first). Of
+    a folder, each process may exceed this by a sixteenth. `fn` gives the same for the same sample,
+    always: random functions belong behind it, into `RandomTransform`. Its results are of what blobs
+    can store; a hit is a copy.
 
     A result is found by what it was made of: the content of the input sample and a `fingerprint`
     of `fn` (its code, constants, and the functions and values of yours that it uses), so neither
@@ -52,11 +54,13 @@ class CachedTransform(Dataset):
         self._ds = as_dataset(ds)
         if not callable(fn):
             raise SampleTypeError(f"[CachedTransform] {fn!r} is not callable")
-        if folder is not None and max_bytes is not None:
-            raise DataError("[CachedTransform] max_bytes bounds memory: a folder has no such bound")
+        if max_bytes is not None:
+            check_count(max_bytes, "max_bytes", "CachedTransform")
         self._fn, self._key = fn, key
         self._version = f"version {version}" if version is not None else fingerprint(fn)
-        self._store: _Store = _Memory(max_bytes) if folder is None else _Folder(Path(folder))
+        self._store: _Store = (
+            _Memory(max_bytes) if folder is None else _Folder(Path(folder), max_bytes)
+        )
 
     @property
     def sources(self) -> tuple[Dataset, ...]:
@@ -96,8 +100,6 @@ class _Memory:
     """The records that were asked for last."""
 
     def __init__(self, max_bytes: int | None) -> None:
-        if max_bytes is not None:
-            check_count(max_bytes, "max_bytes", "CachedTransform")
         self._max, self._bytes = max_bytes, 0
         self._records: OrderedDict[str, bytes] = OrderedDict()
         self._lock = free_after_fork(threading.Lock())
@@ -121,20 +123,30 @@ class _Memory:
         return _Memory, (self._max,)  # another process begins with an empty one
 
 
-class _Folder:
-    """A file for each record: its CRC-32, and itself."""
+#: The names of records below a folder.
+_RECORD = "[0-9a-f]" * 2 + "/" + "[0-9a-f]" * 38
 
-    def __init__(self, folder: Path) -> None:
+
+class _Folder:
+    """A file for each record: its CRC-32, and itself. Its time of change is that of the last use,
+    if there is a bound."""
+
+    def __init__(self, folder: Path, max_bytes: int | None) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise DataError(f"[CachedTransform] folder {folder}: {reason}") from error
-        self._folder = folder
+        self._folder, self._max = folder, max_bytes
+        #: Bytes that may be written before the folder is looked at again.
+        self._room = 0
+        self._lock = free_after_fork(threading.Lock())
 
     def get(self, name: str) -> bytes | None:
         try:
             content = self._path(name).read_bytes()
+            if self._max is not None:
+                os.utime(self._path(name))
         except FileNotFoundError:
             return None
         record = content[4:]
@@ -151,6 +163,30 @@ class _Folder:
         except BaseException:
             os.unlink(partial)
             raise
+        if self._max is not None:
+            with self._lock:
+                self._room -= len(record) + 4
+                if self._room < 0:
+                    self._room = self._make_room(self._max)
+
+    def _make_room(self, most: int) -> int:
+        """Remove records, the longest unused first, where there are more than `most` bytes; how
+        many may be written before the next look."""
+        found = []
+        for path in self._folder.glob(_RECORD):
+            with suppress(FileNotFoundError):  # another process has removed it
+                stat = path.stat()
+                found.append((stat.st_mtime_ns, stat.st_size, path))
+        held = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if held <= most:
+                break
+            path.unlink(missing_ok=True)
+            held -= size
+        return min(most // 16, most - held)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Folder, (self._folder, self._max)
 
     def _path(self, name: str) -> Path:
         return self._folder / name[:2] / name[2:]

@@ -10,7 +10,7 @@ import fl_tensor as ft
 from fl_nn.arch.arguments import Factory
 from fl_nn.arch.grammar import BlockNode, LayerNode, Node, Parser, ShortcutNode
 from fl_nn.arch.source import read
-from fl_nn.arch.tokens import TOKENS
+from fl_nn.arch.tokens import ORIGINAL_TOKENS, TOKENS
 from fl_nn.containers import Sequential
 from fl_nn.errors import ModuleError
 from fl_nn.module import Module
@@ -27,6 +27,7 @@ def build_sequential(
     n_labels: int | None = None,
     *,
     tokens: Mapping[str, Factory] | None = None,
+    as_flashlight: bool = False,
     max_parameters: int = 2_000_000_000,
 ) -> Sequential:
     """The network that an architecture file describes, one module per line, with fresh weights.
@@ -36,6 +37,8 @@ def build_sequential(
     n_labels        what NLABEL stands for
     tokens          tokens of your own, or others in place of ours: functions that make a module of
                     the words behind the token, see `fl_nn.arch.arguments`
+    as_flashlight   TR and CFR have the parameters of Flashlight's own layers: no biases, its norms
+                    and its places of them; for published parameter counts and weights
     max_parameters  a network with more numbers in parameters and buffers is refused, before any
                     memory is taken
 
@@ -47,7 +50,8 @@ def build_sequential(
     for name, given in names.items():
         if given is not None and (type(given) is not int or given < 1):
             raise ModuleError(f"[build_sequential] {name} is {given!r}: give a number, at least 1")
-    nodes = Parser(read(source), {**TOKENS, **(tokens or {})}, names).nodes()
+    table = {**TOKENS, **(ORIGINAL_TOKENS if as_flashlight else {}), **(tokens or {})}
+    nodes = Parser(read(source), table, names).nodes()
     _check_size(nodes, max_parameters)
     return Sequential(*map(_made, nodes))
 

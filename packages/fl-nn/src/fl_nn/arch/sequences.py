@@ -15,6 +15,7 @@ from fl_nn.layers import augment, positions
 from fl_nn.layers import rnn as recurrent
 from fl_nn.layers.conformer import Conformer
 from fl_nn.layers.four_axes import FourAxes
+from fl_nn.layers.original import OriginalConformer, OriginalTransformer
 from fl_nn.layers.tds import TDSBlock
 from fl_nn.layers.transformer import TransformerEncoderLayer
 from fl_nn.module import Module
@@ -63,6 +64,33 @@ def conformer(
     layer_drop: Share = 0.0,
 ) -> Module:
     return FourAxes(Conformer(size, heads, hidden, kernel, context, dropout, layer_drop))
+
+
+def original_transformer(
+    size: Size,
+    hidden: Size,
+    heads: Size,
+    context: Whole,
+    dropout: Probability,
+    layer_drop: Share = 0.0,
+    norm_output: bool = False,
+    causal: bool = False,
+) -> Module:
+    return FourAxes(
+        OriginalTransformer(size, heads, hidden, context, dropout, layer_drop, norm_output, causal)
+    )
+
+
+def original_conformer(
+    size: Size,
+    hidden: Size,
+    heads: Size,
+    context: Whole,
+    kernel: Size,
+    dropout: Probability,
+    layer_drop: Share = 0.0,
+) -> Module:
+    return FourAxes(OriginalConformer(size, heads, hidden, kernel, context, dropout, layer_drop))
 
 
 def position_embedding(size: Size, count: Size, dropout: Probability = 0.0) -> Module:

@@ -226,3 +226,8 @@ TOKENS: dict[str, Factory] = {
     "RNN": sequences.rnn, "LSTM": sequences.lstm, "GRU": sequences.gru,
     "SAUG": sequences.spec_augment,
 }  # fmt: skip
+
+#: Those whose layers have the parameters of Flashlight's own.
+ORIGINAL_TOKENS: dict[str, Factory] = {
+    "TR": sequences.original_transformer, "CFR": sequences.original_conformer,
+}  # fmt: skip

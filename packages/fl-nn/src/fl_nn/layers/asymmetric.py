@@ -39,7 +39,7 @@ class AsymmetricConv1D(Conv1D):
         )  # fmt: skip
         self.future = future
 
-    def _sides(self, size: tuple[int, ...]) -> window_arguments.Sides:
+    def padding_sides(self, size: tuple[int, ...]) -> window_arguments.Sides:
         (total,) = map(
             window_arguments.total_of_same, size, self.kernel, self.stride, self.dilation
         )

@@ -101,13 +101,14 @@ class _Conv(_Kernels):
 
     def forward(self, x: ft.Array) -> ft.Array:
         self._check(x)
-        sides = self._sides(x.shape[2:])
+        sides = self.padding_sides(x.shape[2:])
         y = ft.conv(
             x, self.weight, self.stride, sides, kernel_dilation=self.dilation, groups=self.groups
         )
         return _shifted(y, self.bias)
 
-    def _sides(self, size: Sizes) -> window_arguments.Sides:
+    def padding_sides(self, size: Sizes) -> window_arguments.Sides:
+        """Padding before and behind each spatial axis of an input with these sizes."""
         return window_arguments.sides(self.padding, size, self.kernel, self.stride, self.dilation)
 
     def _padding_text(self) -> str:

@@ -53,7 +53,15 @@ class TDSBlock(Module):
                 f"[TDSBlock] x {x.shape}: expected (batch, {self.channels}, {self.width}, steps)"
             )
         past = self.kernel - 1 - self.future
-        padded = ft.pad(x, ((0, 0), (0, 0), (0, 0), (past, self.future)))
+        return self._of(x, ft.pad(x, ((0, 0), (0, 0), (0, 0), (past, self.future))))
+
+    def without_padding(self, x: ft.Array) -> ft.Array:
+        """The steps that see a whole kernel in x: `kernel - 1` fewer, for x that arrives in
+        pieces."""
+        past = self.kernel - 1 - self.future
+        return self._of(x[..., past : x.shape[-1] - self.future], x)
+
+    def _of(self, x: ft.Array, padded: ft.Array) -> ft.Array:
         x = self.norm1(x + self.dropout(ft.relu(self.conv(padded))))
         return self.norm2(x + self._feed_forward(x))
 

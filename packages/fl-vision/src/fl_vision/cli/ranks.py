@@ -3,90 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import fl_dist as dist
-from fl_nn import Interrupted, stop_signals
+from fl_nn.training import on_ranks
 from fl_vision.cli.train import train
-from fl_vision.errors import UsageError
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def train_on_ranks(arguments: argparse.Namespace) -> None:
-    """`train` on the ranks of the launcher that started this process (`fl-dist run`, `torchrun`,
-    `mpiexec`), or else on `--ranks` new ones."""
-    launched, ranks = dist.environment().world_size, arguments.ranks
-    if launched > 1:
-        if ranks not in (None, launched):
-            raise UsageError(
-                f"[train] --ranks {ranks}, but this process is one of {launched} that a launcher "
-                "started: leave --ranks out"
-            )
-        with dist.init(arguments.communicator) as communicator:
-            lines = train(communicator, arguments)
-    elif ranks in (None, 1):
-        lines = train(dist.local(), arguments)
-    else:
-        lines = _run(dist.load(arguments.communicator or "processes"), ranks, arguments)
-    for line in lines:
+    """Train on the ranks of a launcher or of `--ranks`, and print what rank 0 reports."""
+    for line in on_ranks(train, arguments, arguments.ranks, arguments.communicator):
         print(line)
-
-
-def _run(kind: type[dist.Communicator], ranks: int, arguments: argparse.Namespace) -> list[str]:
-    if kind.ranks_are == "threads":
-        with stop_signals():  # signals come to this thread alone
-            return _call(kind, ranks, arguments)
-    with _told_to_children() as received:
-        try:
-            return _call(kind, ranks, arguments)
-        except Interrupted as stopped:
-            number = received[0] if received else stopped.signal
-            raise Interrupted(number, stopped.step, stopped.checkpoint) from None
-
-
-def _call(kind: type[dist.Communicator], ranks: int, arguments: argparse.Namespace) -> list[str]:
-    try:
-        lines: list[str] = kind.run(ranks, train, arguments)[0]
-        return lines
-    except dist.ProgramError as error:
-        for cause in (error.__cause__, *error.errors.values()):
-            if isinstance(cause, Interrupted):
-                raise cause from None
-        raise
-
-
-@contextmanager
-def _told_to_children() -> Iterator[list[int]]:
-    """Inside the block, a first SIGINT, SIGTERM or SIGHUP asks the ranks to stop after their step.
-    A second SIGINT or SIGTERM does at once what it did before. Gives the signals that came."""
-    received: list[int] = []
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-    def tell(number: int, frame: object) -> None:
-        children = multiprocessing.active_children()
-        if received and number == signal.SIGHUP:
-            return
-        if received or not children:
-            restore()
-            signal.raise_signal(number)
-        received.append(number)
-        for child in children:
-            if child.pid is not None:
-                os.kill(child.pid, signal.SIGTERM)
-
-    try:
-        for number, handler in before.items():
-            if handler is not signal.SIG_IGN:
-                signal.signal(number, tell)
-        yield received
-    finally:
-        restore()

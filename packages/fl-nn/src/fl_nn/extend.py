@@ -1,0 +1,16 @@
+"""Parts of fl-nn for packages that define layers, losses and models of their own.
+
+Provisional: names may change before 1.0.
+"""
+
+from fl_nn.layers.pool import Pool1D as Pool1D
+from fl_nn.layers.pool import Pool2D as Pool2D
+from fl_nn.layers.pool import Pool3D as Pool3D
+from fl_nn.layers.reparametrization import Reparametrization as Reparametrization
+from fl_nn.losses.reduction import check_reduction as check_reduction
+from fl_nn.losses.reduction import reduce as reduce
+from fl_nn.padding import padding_mask as padding_mask
+from fl_nn.padding import whole_lengths as whole_lengths
+from fl_nn.padding import with_lengths as with_lengths
+from fl_nn.values import arange_like as arange_like
+from fl_nn.values import tensor_of as tensor_of

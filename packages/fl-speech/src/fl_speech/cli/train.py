@@ -1,0 +1,208 @@
+"""``fl-speech train``: from lists of recordings to a recogniser in a folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import fl_tensor as ft
+from fl_dist import Communicator
+from fl_memory.subcommands import at_least
+from fl_nn import Interrupted, load_checkpoint, run_folder
+from fl_nn.training import on_ranks
+from fl_speech.cli.options import (
+    given_settings,
+    list_options,
+    recipe_options,
+    runtime,
+    runtime_options,
+)
+from fl_speech.datasets import ListFile, named_lists
+from fl_speech.errors import RecipeError
+from fl_speech.pictures import draw_curves
+from fl_speech.recipe import Recipe, recipe_names
+from fl_speech.recogniser import load_recogniser
+from fl_speech.training import Lists, Output, Trained, train_recogniser
+from fl_speech.training.run import METADATA
+from fl_text import Dictionary, load_words
+
+CHECKPOINT = "checkpoint.safetensors"
+CURVES = "learning_curve.png"
+#: Options that say on what is trained, kept in the checkpoint.
+DATA = ("train", "valid", "tokens", "lexicon", "data_dir", "skip_bad")
+
+
+def main(arguments: list[str]) -> int:
+    """Train, and print what was reached."""
+    given = _parser().parse_args(arguments)
+    try:
+        with runtime(given):
+            lines = on_ranks(train, given, given.ranks, given.communicator)
+    except Interrupted as stopped:
+        with suppress(OSError):  # the terminal is closed
+            print(
+                f"fl-speech train: stopped after step {stopped.step}; --resume goes on",
+                file=sys.stderr,
+            )
+        return 128 + stopped.signal
+    for line in lines:
+        print(line)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fl-speech train",
+        description="Train a recogniser on list files, lines `id path duration_ms word word ...`. "
+        "The folder --out then holds the recogniser of the lowest word error rate on the first "
+        "validation list, which the other commands read.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="FOLDER", help="of the run")
+    add("--recipe", metavar="FILE", help=f"JSON of settings, or one of {', '.join(recipe_names())}")
+    data = parser.add_argument_group("data").add_argument
+    data("--train", type=Path, nargs="+", metavar="LIST", help="training lists")
+    data("--valid", metavar="NAME:LIST,...", help="validation lists; the first one chooses weights")
+    data("--tokens", type=Path, metavar="FILE", help="a token a line")
+    data("--lexicon", type=Path, metavar="FILE", help="lines `word token token ...`")
+    list_options(parser)
+    run = parser.add_argument_group("run").add_argument
+    kept = parser.add_mutually_exclusive_group().add_argument
+    kept("--resume", action="store_true", help="go on with the run in --out, to the same bits")
+    kept("--overwrite", action="store_true", help="begin anew in place of the run in --out")
+    run("--from", dest="begin", type=Path, metavar="FOLDER", help="begin with weights of a run")
+    run("--ranks", type=at_least(1), metavar="N", help="train data-parallel (default 1)")
+    run("--communicator", metavar="NAME", help="of the ranks (default processes)")
+    run("--prefetch", type=at_least(0), default=0, metavar="N", help="batches made ahead")
+    run("--checkpoint-every", type=at_least(0), default=0, metavar="N", help="also, in steps")
+    run("--tensorboard", action="store_true", help="curves in --out (needs tensorboardX)")
+    run("--quiet", action="store_true", help="no progress")
+    recipe_options(parser)
+    runtime_options(parser)
+    return parser
+
+
+def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
+    """Train with the other ranks. Rank 0 writes into `--out`. The lines to print; none on other
+    ranks."""
+    if given.resume:
+        recipe, data, arch = _continued(given)
+    else:
+        _require_no_run(given)
+        settings = given_settings(given)
+        recipe = Recipe.read(given.recipe, **settings) if given.recipe else Recipe(**settings)
+        data, arch = _data(given), _arch_text(recipe)
+    lists = _lists(data)
+    with run_folder(given.out) if communicator.rank == 0 else nullcontext():
+        trained = train_recogniser(
+            recipe,
+            lists,
+            Output(
+                given.out,
+                given.checkpoint_every,
+                given.tensorboard,
+                given.resume,
+                given.overwrite,
+            ),
+            arch=arch,
+            begin=None if given.begin is None else load_recogniser(given.begin),
+            communicator=communicator,
+            prefetch=given.prefetch,
+            progress=not given.quiet,
+            notes={"data": data, "arch": arch},
+        )
+        return [] if communicator.rank else _reported(given.out, lists, trained)
+
+
+def _reported(out: Path, lists: Lists, trained: Trained) -> list[str]:
+    """Draw the learning curves; the lines to print."""
+    seconds = sum(float(record["seconds"]) for record in trained.history)
+    lines = [f"trained {len(trained.history)} epochs in {seconds:.1f} s"]
+    if trained.skipped:
+        lines.append(f"left out {trained.skipped} recordings that could not be used")
+    try:
+        draw_curves(trained.history, list(lists.valid), out / CURVES)
+    except ft.MissingError as error:
+        lines.append(f"no curves: {error}")
+    for name, (rate, epoch) in trained.best.items():
+        lines.append(f"{name}: WER {rate:.2f} % in epoch {epoch}, the lowest")
+    return lines
+
+
+def _data(given: argparse.Namespace) -> dict[str, Any]:
+    missing = [f"--{name}" for name in ("train", "tokens") if getattr(given, name) is None]
+    if missing:
+        raise RecipeError(f"give {' and '.join(missing)}; `fl-speech prepare` writes such files")
+    return {
+        "train": [str(path.resolve()) for path in given.train],
+        "valid": {n: str(Path(p).resolve()) for n, p in named_lists(given.valid or "").items()}
+        if given.valid
+        else {},
+        "tokens": str(given.tokens.resolve()),
+        "lexicon": None if given.lexicon is None else str(given.lexicon.resolve()),
+        "data_dir": None if given.data_dir is None else str(given.data_dir.resolve()),
+        "skip_bad": given.skip_bad,
+    }
+
+
+def _lists(data: Mapping[str, Any]) -> Lists:
+    on_error = "skip" if data["skip_bad"] else "raise"
+
+    def read(*paths: str) -> ListFile:
+        return ListFile(*paths, root=data["data_dir"], on_error=on_error)  # type: ignore[arg-type]
+
+    return Lists(
+        read(*data["train"]),
+        Dictionary(data["tokens"]),
+        None if data["lexicon"] is None else load_words(data["lexicon"]),
+        {name: read(path) for name, path in data["valid"].items()},
+        data["skip_bad"],
+    )
+
+
+def _arch_text(recipe: Recipe) -> str:
+    """What the file says that a recipe names as its architecture."""
+    path = Path(recipe.arch)
+    return path.read_text() if path.is_file() else ""
+
+
+def _require_no_run(given: argparse.Namespace) -> None:
+    if (given.out / CHECKPOINT).is_file() and not given.overwrite:
+        raise RecipeError(
+            f"{given.out} holds a run already: --resume goes on with it, --overwrite begins anew "
+            "in its place, and another --out keeps both"
+        )
+
+
+def _continued(given: argparse.Namespace) -> tuple[Recipe, dict[str, Any], str]:
+    """Recipe, data and architecture of the run in `--out`; only the epochs may be others."""
+    path = given.out / CHECKPOINT
+    if not path.is_file():
+        raise RecipeError(f"there is no run to resume in {given.out}: leave --resume out")
+    notes = load_checkpoint(path).metadata.get(METADATA)
+    if not isinstance(notes, Mapping) or not isinstance(notes.get("data"), Mapping):
+        raise RecipeError(f"{path} is of another program, or malformed: leave --resume out")
+    recipe, data = Recipe.of(notes.get("recipe")), dict(notes["data"])
+    if set(data) != set(DATA):
+        raise RecipeError(f"{path} does not say on what it was trained: leave --resume out")
+    changed = [
+        f"--{name.replace('_', '-')} was {getattr(recipe, name)!r}, is {value!r}"
+        for name, value in given_settings(given).items()
+        if name != "epochs" and value != getattr(recipe, name)
+    ]
+    named = [name for name in ("train", "valid", "tokens", "lexicon") if getattr(given, name)]
+    changed += [f"--{name} is given" for name in named]
+    if changed or given.recipe:
+        changed += ["--recipe is given"] if given.recipe else []
+        raise RecipeError(
+            f"the run in {given.out} has its own settings: {'; '.join(changed)}; leave them out, "
+            "or begin a new run with another --out"
+        )
+    if given.epochs is not None:
+        recipe = recipe.changed(epochs=given.epochs)
+    return recipe, data, str(notes.get("arch", ""))

@@ -1,0 +1,279 @@
+"""``Recipe``: everything that decides what is trained, and how; a JSON file or options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import Field, asdict, dataclass, field, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fl_speech.errors import RecipeError
+from fl_tensor import untrusted_json
+from fl_tensor.files import open_regular
+
+_MAX_BYTES = 1 << 20
+_GREATEST = 1e15
+
+
+class Rule(NamedTuple):
+    """What a setting may be: numbers from `least` (or above it) to `most`, or one of `choices`."""
+
+    group: str
+    help: str
+    least: float = 0.0
+    most: float = _GREATEST
+    above: bool = False
+    choices: tuple[str, ...] = ()
+
+    def problem(self, value: Any, kind: type) -> str | None:
+        """What is wrong with a value, in words."""
+        if kind is bool or isinstance(value, bool):
+            return None if kind is bool and isinstance(value, bool) else "give true or false"
+        if kind is str:
+            if not isinstance(value, str) or "\0" in value:
+                return "give text"
+            if self.choices and value not in self.choices:
+                return f"give one of {', '.join(self.choices)}"
+            return None
+        if not isinstance(value, int if kind is int else (int, float)):
+            return f"give {'a whole' if kind is int else 'a'} number"
+        if not self.least <= value <= self.most or (self.above and value == self.least):
+            most = "" if self.most == _GREATEST else f", and at most {self.most:g}"
+            return f"give {'more than' if self.above else 'at least'} {self.least:g}{most}"
+        return None
+
+
+def _f(default: Any, group: str, help: str, *limits: Any, **more: Any) -> Any:
+    return field(default=default, metadata={"rule": Rule(group, help, *limits, **more)})
+
+
+#: Beginnings of help texts that several settings share.
+_NONE = "0: none"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of a recogniser and of its training.
+
+    Every field is an option of `fl-speech train`, `sample_rate` as `--sample-rate`, and a name of a
+    recipe file, a JSON object. What neither gives is the default here. Raises `RecipeError`, which
+    names all settings that make no sense.
+    """
+
+    # features
+    features: str = _f("mfsc", "features", "kind", choices=("mfsc", "mfcc", "power", "raw"))
+    sample_rate: int = _f(16000, "features", "of all recordings, in Hz", 1000, 1_000_000)
+    filters: int = _f(80, "features", "filters of the mel filterbank", 1, 1000)
+    cepstra: int = _f(13, "features", "coefficients of mfcc", 1, 1000)
+    frame_ms: float = _f(25.0, "features", "length of a frame", 0, 1000, True)
+    stride_ms: float = _f(10.0, "features", "distance of frames", 0, 1000, True)
+    low_hz: float = _f(0.0, "features", "lowest frequency of the filters")
+    high_hz: float = _f(0.0, "features", "highest frequency; 0: half the rate")
+    mel_floor: float = _f(1.0, "features", "least output of a filter", 0, _GREATEST, True)
+    deltas: int = _f(0, "features", f"frames of derivatives on each side; {_NONE}", 0, 100)
+    normalise: str = _f(
+        "utterance",
+        "features",
+        "mean 0 and variance 1: of each recording, of the training list, or in a window",
+        choices=("utterance", "global", "local", "none"),
+    )
+    local_left: int = _f(300, "features", "frames before, of the window", 0, 100_000)
+    local_right: int = _f(0, "features", "frames behind, of the window", 0, 100_000)
+
+    # targets
+    separator: str = _f("|", "targets", "token between words")
+    surround: str = _f("", "targets", "token around each transcript")
+    replabels: int = _f(0, "targets", "tokens <1> .. <N> for repetitions (asg)", 0, 9)
+    sample_target: float = _f(0.0, "targets", "share of words in another spelling", 0, 1)
+    unknown: str = _f(
+        "error",
+        "targets",
+        "words without spelling: letters with the separator right or left of them, or left out",
+        choices=("error", "right", "left", "skip"),
+    )
+
+    # model
+    arch: str = _f("residual", "model", "residual, an architecture file, or a Python file")
+    channels: int = _f(128, "model", "residual: channels", 1, 10_000)
+    blocks: int = _f(4, "model", "residual: blocks", 0, 1000)
+    kernel: int = _f(5, "model", "residual: frames of a kernel, an odd number", 1, 999)
+    subsample: int = _f(2, "model", "residual: frames of features for each output", 1, 100)
+    dropout: float = _f(0.2, "model", "residual: probability", 0, 0.99)
+    norm: str = _f("batch", "model", "residual: normalisation", choices=("batch", "layer"))
+
+    # criterion
+    criterion: str = _f(
+        "ctc", "criterion", "what is optimised", choices=("ctc", "asg", "seq2seq", "transformer")
+    )
+    scale: str = _f(
+        "none",
+        "criterion",
+        "divide each loss by",
+        choices=("none", "input", "input_sqrt", "target", "target_sqrt"),
+    )
+    transition_diagonal: float = _f(0.0, "criterion", "asg: first score of staying", -100, 100)
+    linseg: int = _f(0, "criterion", "asg: first steps with targets stretched linearly")
+    encoder_dim: int = _f(128, "criterion", "seq2seq: size of the encoder's outputs", 1, 100_000)
+    attention: str = _f("content", "criterion", "seq2seq: kind of attention")
+    attention_window: str = _f("none", "criterion", "seq2seq: window of attention")
+    decoder_layers: int = _f(1, "criterion", "seq2seq: layers of the decoder", 1, 100)
+    attention_rounds: int = _f(1, "criterion", "seq2seq: attentions one after another", 1, 10)
+    teacher_forcing: float = _f(100.0, "criterion", "seq2seq: percent of tokens", 0, 100)
+    label_smoothing: float = _f(0.0, "criterion", "seq2seq: share of all tokens", 0, 0.99)
+    decoder_dropout: float = _f(0.0, "criterion", "seq2seq: probability", 0, 0.99)
+    input_feeding: bool = _f(False, "criterion", "seq2seq: attention is input of the decoder")
+    max_output: int = _f(200, "criterion", "seq2seq: most tokens of a transcript", 1, 100_000)
+    pretrain_window: int = _f(0, "criterion", "seq2seq: first steps with a soft window")
+
+    # augmentation
+    frequency_masks: int = _f(0, "augmentation", f"SpecAugment: bands; {_NONE}", 0, 100)
+    frequency_width: int = _f(27, "augmentation", "SpecAugment: widest band", 0, 10_000)
+    time_masks: int = _f(0, "augmentation", f"SpecAugment: stretches; {_NONE}", 0, 100)
+    time_width: int = _f(100, "augmentation", "SpecAugment: longest stretch", 0, 100_000)
+    time_share: float = _f(1.0, "augmentation", "SpecAugment: of the frames at most", 0, 1)
+    spec_augment_start: int = _f(0, "augmentation", "SpecAugment from this step on")
+    effects: str = _f("", "augmentation", "JSON file of sound effects")
+    effects_start: int = _f(0, "augmentation", "sound effects from this step on")
+
+    # optimisation
+    epochs: int = _f(30, "optimisation", "passes over the training list", 1, 1_000_000)
+    batch_size: int = _f(32, "optimisation", "recordings a step, of all ranks", 1, 1_000_000)
+    batching: str = _f(
+        "random",
+        "optimisation",
+        "batches of any recordings (random), or of like durations",
+        choices=("random", "none", "dynamic", "random_dynamic"),
+    )
+    max_batch_duration: float = _f(0.0, "optimisation", "dynamic: seconds of a padded batch")
+    optimizer: str = _f(
+        "adamw",
+        "optimisation",
+        "of encoder and criterion",
+        choices=("adamw", "adam", "sgd", "nag", "novograd", "adadelta", "adagrad", "rmsprop"),
+    )
+    lr: float = _f(3e-3, "optimisation", "learning rate, the peak of a schedule", 0, 1e6, True)
+    criterion_lr: float = _f(0.0, "optimisation", "of the criterion; 0: the same", 0, 1e6)
+    momentum: float = _f(0.9, "optimisation", "sgd, nag", 0, 0.9999)
+    weight_decay: float = _f(0.01, "optimisation", "decoupled for adamw", 0, 1e3)
+    schedule: str = _f(
+        "onecycle",
+        "optimisation",
+        "learning rate over the steps",
+        choices=("onecycle", "constant", "cosine", "step", "inverse_sqrt"),
+    )
+    warmup: int = _f(0, "optimisation", "steps of a linear rise, but for onecycle")
+    step_size: int = _f(1000, "optimisation", "step: a decay every so many steps", 1)
+    gamma: float = _f(0.5, "optimisation", "step: factor of a decay", 0, 1, True)
+    clip: float = _f(5.0, "optimisation", f"longest norm of the gradients; {_NONE}")
+    accumulate: int = _f(1, "optimisation", "batches a step", 1, 1_000_000)
+    ema: float = _f(0.0, "optimisation", f"decay of averaged weights; {_NONE}", 0, 0.999999)
+    amp: bool = _f(False, "optimisation", "float16 where safe, loss scaling")
+    compiled: bool = _f(False, "optimisation", "run steps as graphs")
+    dtype: str = _f("float32", "optimisation", "of weights", choices=("float32", "float64"))
+    seed: int = _f(0, "optimisation", "of weights, order, augmentation", 0, (1 << 62) - 1)
+
+    def __post_init__(self) -> None:
+        problems = []
+        for each in fields(self):
+            value, kind = getattr(self, each.name), kind_of(each)
+            if kind is float and isinstance(value, int) and not isinstance(value, bool):
+                object.__setattr__(self, each.name, float(value))
+            problem = rule_of(each).problem(value, kind)
+            if problem is not None:
+                problems.append(f"{each.name} is {value!r}: {problem}")
+        if not problems:
+            problems += self._contradictions()
+        if problems:
+            raise RecipeError("; ".join(problems))
+
+    def _contradictions(self) -> list[str]:
+        found = []
+        if self.kernel % 2 == 0:
+            found.append(f"kernel is {self.kernel}: give an odd number")
+        if self.high_hz and self.high_hz <= self.low_hz:
+            found.append(f"high_hz {self.high_hz:g} is not above low_hz {self.low_hz:g}")
+        if self.linseg and self.criterion != "asg":
+            found.append(f"linseg needs criterion asg, and it is {self.criterion}")
+        if self.replabels and self.criterion != "asg":
+            found.append(f"replabels need criterion asg, and it is {self.criterion}")
+        if len(self.separator.split()) != (1 if self.separator else 0):
+            found.append(f"separator {self.separator!r} is not one token")
+        return found
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names of the settings."""
+        return tuple(each.name for each in fields(cls))
+
+    @classmethod
+    def read(cls, source: str | os.PathLike[str], **given: Any) -> Recipe:
+        """The recipe in a JSON file, or one of those that `recipe_names` lists; settings in `given`
+        that are not None go before it.
+
+        Raises `RecipeError`, which names the file, for unknown settings and values.
+        """
+        path, text = _text_of(source)
+        try:
+            values = untrusted_json.parse(text)
+        except ValueError as error:
+            raise RecipeError(f"{path}: no JSON ({error})") from error
+        chosen = {name: value for name, value in given.items() if value is not None}
+        try:
+            return cls.of(values).changed(**chosen)
+        except RecipeError as error:
+            raise RecipeError(f"{path}: {error.problem}") from error
+
+    @classmethod
+    def of(cls, values: object) -> Recipe:
+        """The recipe of plain values, which are as untrusted as a file."""
+        if not isinstance(values, Mapping):
+            raise RecipeError(f"it is {type(values).__name__}: give an object of settings")
+        unknown = [str(name) for name in values if name not in cls.names()]
+        if unknown:
+            raise RecipeError(
+                f"unknown settings {', '.join(map(repr, unknown[:5]))}: `fl-speech train --help` "
+                "lists all, with - in place of _"
+            )
+        return cls(**values)
+
+    def changed(self, **values: Any) -> Recipe:
+        """This recipe with other values of some settings."""
+        return replace(self, **values) if values else self
+
+    def values(self) -> dict[str, Any]:
+        """All settings as plain values."""
+        return asdict(self)
+
+
+def rule_of(each: Field[Any]) -> Rule:
+    """What a field of `Recipe` may be."""
+    rule: Rule = each.metadata["rule"]
+    return rule
+
+
+def kind_of(each: Field[Any]) -> type:
+    """The type of a field of `Recipe`: str, int, float or bool."""
+    return type(each.default)
+
+
+def recipe_names() -> tuple[str, ...]:
+    """The names of the recipes of the package: what `Recipe.read` takes in place of a path."""
+    folder = resources.files("fl_speech") / "recipes"
+    return tuple(sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".json")))
+
+
+def _text_of(source: str | os.PathLike[str]) -> tuple[str, bytes]:
+    name = os.fspath(source)
+    if not Path(name).exists() and name in recipe_names():
+        return name, (resources.files("fl_speech") / "recipes" / f"{name}.json").read_bytes()
+    if not Path(name).exists():
+        raise RecipeError(
+            f"{name}: no such file; the recipes of the package are {', '.join(recipe_names())}"
+        )
+    with open_regular(name) as file:
+        text = file.read(_MAX_BYTES + 1)
+    if len(text) > _MAX_BYTES:
+        raise RecipeError(f"{name}: longer than {_MAX_BYTES} bytes")
+    return name, text
