@@ -1,4 +1,4 @@
-"""What losses that are composed of tensor operations have in common."""
+"""Constants in losses that are composed of tensor operations."""
 
 from __future__ import annotations
 
