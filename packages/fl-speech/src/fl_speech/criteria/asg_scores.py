@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import fl_tensor as ft
-from fl_nn.losses.reduction import check_reduction, reduce
+from fl_nn.extend import check_reduction, reduce
 from fl_speech.criteria.asg_composed import composed_force_alignment, composed_full_connection
 from fl_speech.criteria.asg_host import force_alignment_on_host, full_connection_on_host
 from fl_speech.criteria.batch import Batch, Whole, check_batch, check_emissions, frame_counts

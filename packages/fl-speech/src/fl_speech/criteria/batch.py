@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import fl_tensor as ft
-from fl_nn.values import tensor_of
+from fl_nn.extend import tensor_of
 from fl_tensor.errors import NoDataError
 
 #: Whole numbers for a batch: an array of any kind, or lists.

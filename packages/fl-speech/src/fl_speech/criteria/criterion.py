@@ -8,7 +8,7 @@ import numpy as np
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.losses.reduction import check_reduction, reduce
+from fl_nn.extend import check_reduction, reduce
 from fl_speech.criteria.batch import Whole, check_targets, label_counts
 from fl_tensor.arguments import choice_of
 

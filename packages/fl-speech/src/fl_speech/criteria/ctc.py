@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import fl_tensor as ft
-from fl_nn.losses.reduction import check_reduction, reduce
-from fl_nn.values import tensor_of
+from fl_nn.extend import check_reduction, reduce, tensor_of
 from fl_speech.criteria.batch import Batch, Whole, check_batch, check_emissions, frame_counts
 from fl_speech.criteria.criterion import Criterion, scaled
 from fl_speech.criteria.ctc_alignment import ctc_paths

@@ -9,8 +9,7 @@ import numpy as np
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
-from fl_nn.values import arange_like, tensor_of
+from fl_nn.extend import arange_like, tensor_of
 from fl_speech.criteria.attention import Attention
 from fl_speech.criteria.attention.base import frame_mask
 from fl_speech.criteria.batch import Whole, check_emissions, frame_counts, whole
@@ -56,17 +55,17 @@ class DecoderCriterion(Criterion):
         super().__init__(scale_mode, reduction)
         name = type(self).__name__
         if min(classes, hidden, max_length) < 1:
-            raise ModuleError(
+            raise nn.ModuleError(
                 f"[{name}] {classes} classes, hidden {hidden}, max_length {max_length}: all at "
                 "least 1"
             )
         if not 0 <= eos < classes:
-            raise ModuleError(f"[{name}] eos {eos}: a class, 0 to {classes - 1}")
+            raise nn.ModuleError(f"[{name}] eos {eos}: a class, 0 to {classes - 1}")
         if not 0 <= label_smoothing < 1:
-            raise ModuleError(f"[{name}] label_smoothing={label_smoothing}: a share in [0, 1)")
+            raise nn.ModuleError(f"[{name}] label_smoothing={label_smoothing}: a share in [0, 1)")
         self.attentions = list(attentions)
         if not self.attentions or len({a.heads for a in self.attentions}) > 1:
-            raise ModuleError(
+            raise nn.ModuleError(
                 f"[{name}] attentions with {[a.heads for a in self.attentions]} heads: give at "
                 "least one, all with as many heads"
             )
@@ -149,10 +148,10 @@ class DecoderCriterion(Criterion):
         call for all steps. U is one more than the longest target, for its end.
 
         In training, each token that the decoder sees is one of the target with the probability
-        `teacher_forcing`, otherwise any. Raises ModuleError where `is_sequential()`.
+        `teacher_forcing`, otherwise any. Raises nn.ModuleError where `is_sequential()`.
         """
         if self.is_sequential():
-            raise ModuleError(
+            raise nn.ModuleError(
                 f"[{type(self).__name__}] vectorized_decoder: location attention, a median window, "
                 "input feeding, and sampling 'model' or 'gumbel' in training go step by step: use "
                 "sequential_decoder, as the loss does"
@@ -230,7 +229,9 @@ class DecoderCriterion(Criterion):
             batch = state.rows if tokens is None else len(whole(name, "tokens", tokens))
             return self.step(self._first(batch), state, None)
         if tokens is None:
-            raise ModuleError(f"[{name}] decode_step: {state.step} outputs, but no previous tokens")
+            raise nn.ModuleError(
+                f"[{name}] decode_step: {state.step} outputs, but no previous tokens"
+            )
         previous = whole(name, "tokens", tokens)
         if previous.shape != (state.rows,):
             raise ft.ShapeError(
@@ -245,7 +246,7 @@ class DecoderCriterion(Criterion):
         """Logarithms of probabilities (k, classes) after each of k hypotheses of one recording,
         and their states: one batched step for all."""
         if len(tokens) != len(states):
-            raise ModuleError(
+            raise nn.ModuleError(
                 f"[{type(self).__name__}] decode_batch_step: {len(tokens)} tokens and "
                 f"{len(states)} states: give one of each for each hypothesis"
             )
@@ -296,8 +297,8 @@ class DecoderCriterion(Criterion):
     def align(
         self, emissions: ft.Array, targets: Whole, lengths: Whole | None = None
     ) -> list[np.ndarray]:
-        """Raises ModuleError: tokens of a decoder have no frames."""
-        raise ModuleError(
+        """Raises nn.ModuleError: tokens of a decoder have no frames."""
+        raise nn.ModuleError(
             f"[{type(self).__name__}] align: a decoder does not say which frames a token has: use "
             "CTC or ASG, or look at attention_weights()"
         )

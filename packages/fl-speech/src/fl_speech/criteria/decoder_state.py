@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
+from fl_nn import ModuleError
 from fl_speech.criteria.attention import Memory
 from fl_speech.criteria.batch import Whole, whole
 

@@ -9,7 +9,6 @@ import numpy as np
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
 from fl_speech.criteria.batch import Whole, check_emissions, frame_counts
 from fl_speech.criteria.decoder_state import DecoderState
 from fl_tensor.annotations import Checked
@@ -33,7 +32,7 @@ class EmittingModel(Checked):
                          (the largest weight counts, that of heads of their mean; in the first
                          step its distance from frame 0)
 
-    Raises ModuleError for a temperature that is not above 0, a threshold below 0.
+    Raises nn.ModuleError for a temperature that is not above 0, a threshold below 0.
     """
 
     def __init__(
@@ -43,9 +42,9 @@ class EmittingModel(Checked):
         attention_threshold: float | None = None,
     ) -> None:
         if not 0 < temperature < math.inf:
-            raise ModuleError(f"[EmittingModel] temperature={temperature}: a number above 0")
+            raise nn.ModuleError(f"[EmittingModel] temperature={temperature}: a number above 0")
         if attention_threshold is not None and not attention_threshold >= 0:
-            raise ModuleError(
+            raise nn.ModuleError(
                 f"[EmittingModel] attention_threshold={attention_threshold}: frames, at least 0"
             )
         self.criterion, self.temperature = criterion, temperature

@@ -9,7 +9,7 @@ import numpy as np
 
 import fl_tensor as ft
 from fl_autograd import Variable, extend
-from fl_nn.values import tensor_of
+from fl_nn.extend import tensor_of
 from fl_tensor.kernels.compilers import compiler_name
 
 #: ``slopes(g)``: for each operand the gradient of ``sum(g * losses)``; `g` is float64 (B,).
@@ -36,7 +36,7 @@ def host_array(x: ft.Array, dtype: Any = None) -> np.ndarray:
 
 def needs_gradient(*operands: ft.Array) -> bool:
     """Whether a value of `operands` gets a node."""
-    nodes = (isinstance(x, Variable) and x._node is not None for x in operands)
+    nodes = (isinstance(x, Variable) and x.requires_grad for x in operands)
     return bool(extend.recording()) and any(nodes)
 
 
@@ -79,4 +79,4 @@ class _Kind(NamedTuple):
 
 def _gradients(ops: Any, g: Any, slopes: Slopes, kinds: list[_Kind]) -> list[Any]:
     slope = np.frombuffer(ops.to_host(g), g.dtype.name).astype(np.float64)
-    return [kind.tensor(found)._adapter for kind, found in zip(kinds, slopes(slope), strict=True)]
+    return [kind.tensor(found) for kind, found in zip(kinds, slopes(slope), strict=True)]

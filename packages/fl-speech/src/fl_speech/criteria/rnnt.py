@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import fl_tensor as ft
-from fl_nn.losses.reduction import check_reduction, reduce
+from fl_nn.extend import check_reduction, reduce
 from fl_speech.criteria.batch import Whole, check_labels, counts_of, label_counts, whole
 from fl_speech.criteria.composed import IMPOSSIBLE, constant
 from fl_speech.criteria.ctc import blank_of

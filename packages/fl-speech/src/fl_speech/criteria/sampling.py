@@ -6,8 +6,7 @@ import math
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
-from fl_nn.values import tensor_of
+from fl_nn.extend import tensor_of
 from fl_tensor.arguments import choice_of
 
 SAMPLINGS = ("rand", "model", "gumbel")
@@ -25,9 +24,9 @@ class Sampling(nn.Module):
 
     def __init__(self, classes: int, forcing: float, kind: str, temperature: float) -> None:
         if not 0 <= forcing <= 100:
-            raise ModuleError(f"[Sampling] teacher_forcing={forcing}: a percentage, 0 to 100")
+            raise nn.ModuleError(f"[Sampling] teacher_forcing={forcing}: a percentage, 0 to 100")
         if not 0 < temperature < math.inf:
-            raise ModuleError(f"[Sampling] gumbel_temperature={temperature}: above 0")
+            raise nn.ModuleError(f"[Sampling] gumbel_temperature={temperature}: above 0")
         self.kind = choice_of("Sampling", kind, "sampling", SAMPLINGS)
         self.classes, self.forcing, self.temperature = classes, forcing, temperature
         self.generator = ft.default_generator().split(1)[0]

@@ -7,7 +7,6 @@ from typing import Any
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn import init
-from fl_nn.errors import ModuleError
 from fl_speech.criteria.attention import Attention, ContentAttention
 from fl_speech.criteria.decoder_criterion import DecoderCriterion
 from fl_speech.criteria.decoder_state import DecoderState
@@ -27,7 +26,7 @@ class TransformerCriterion(DecoderCriterion):
     attention                            None: ContentAttention
 
     What else there is, as in `Seq2Seq`. Parameters: embedding.weight, start_embedding, layers.i,
-    attentions.0, out. Raises ModuleError, ArgumentError.
+    attentions.0, out. Raises nn.ModuleError, ArgumentError.
     """
 
     def __init__(
@@ -59,12 +58,12 @@ class TransformerCriterion(DecoderCriterion):
             pretrain_window, teacher_forcing, label_smoothing, "rand", 1.0, scale_mode, reduction,
         )  # fmt: skip
         if layers < 1:
-            raise ModuleError(f"[TransformerCriterion] layers={layers}: at least 1")
+            raise nn.ModuleError(f"[TransformerCriterion] layers={layers}: at least 1")
         windows = [pretrain_window, *([window] if train_with_window else [])]
         if layer_drop and (
             attention.stepwise or any(w is not None and w.stepwise for w in windows)
         ):
-            raise ModuleError(
+            raise nn.ModuleError(
                 f"[TransformerCriterion] layer_drop={layer_drop} with attention or a window that "
                 "follows the step before: steps of one target cannot leave out different layers; "
                 "set layer_drop to 0"

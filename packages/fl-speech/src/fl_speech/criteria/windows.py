@@ -11,8 +11,7 @@ from typing import ClassVar
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
-from fl_nn.values import arange_like
+from fl_nn.extend import arange_like
 from fl_tensor.annotations import explained
 from fl_tensor.arguments import choice_of
 
@@ -91,7 +90,7 @@ class Window(nn.Module):
     ) -> ft.Array:
         """The window, of arrays that broadcast to (B, U, frames): the frame, the step, the lengths
         of samples and of targets."""
-        raise ModuleError(f"{type(self).__name__} defines no weights(); write it")
+        raise nn.ModuleError(f"{type(self).__name__} defines no weights(); write it")
 
 
 class MedianWindow(Window):
@@ -100,14 +99,14 @@ class MedianWindow(Window):
     the first frame up to which the weights sum to 0.5, that of heads of their mean. After
     Chorowski et al., 2015.
 
-    Raises ModuleError for widths below 1.
+    Raises nn.ModuleError for widths below 1.
     """
 
     stepwise = True
 
     def __init__(self, left: int = 50, right: int = 50) -> None:
         if min(left, right) < 1:
-            raise ModuleError(f"[MedianWindow] left={left}, right={right}: both at least 1")
+            raise nn.ModuleError(f"[MedianWindow] left={left}, right={right}: both at least 1")
         self.left, self.right = left, right
 
     def weights(
@@ -136,7 +135,7 @@ class StepWindow(Window):
     is possible where each label takes `min_rate` to `max_rate` frames. The last `max_rate` frames
     of a sample are always in it.
 
-    Raises ModuleError unless 0 <= min_start < max_start and 0 <= min_rate <= max_rate.
+    Raises nn.ModuleError unless 0 <= min_start < max_start and 0 <= min_rate <= max_rate.
     """
 
     def __init__(
@@ -147,7 +146,7 @@ class StepWindow(Window):
         max_rate: float = 10.0,
     ) -> None:
         if not (0 <= min_start < max_start and 0 <= min_rate <= max_rate < math.inf):
-            raise ModuleError(
+            raise nn.ModuleError(
                 f"[StepWindow] min_start={min_start}, max_start={max_start}, min_rate={min_rate}, "
                 f"max_rate={max_rate}: starts are 0 <= min < max, rates 0 <= min <= max"
             )
@@ -174,7 +173,7 @@ class SoftWindow(Window):
     """A normal density (without its factor) of deviation `std` around frame offset + rate * u at
     step u, rounded, and `rate` frames before the end of a sample at most.
 
-    Raises ModuleError unless `std` and `rate` are above 0.
+    Raises nn.ModuleError unless `std` and `rate` are above 0.
     """
 
     def __init__(self, std: float = 5.0, rate: float = 5.0, offset: float = 10.0) -> None:
@@ -200,7 +199,7 @@ class SoftPretrainWindow(Window):
     """A normal density (without its factor) of deviation `std` around the diagonal: frame
     u * length / labels at step u. For the first updates, in which attention learns to go on.
 
-    Where the lengths of targets are not known, the rate is one frame a step. Raises ModuleError
+    Where the lengths of targets are not known, the rate is one frame a step. Raises nn.ModuleError
     unless `std` is above 0.
     """
 
@@ -228,7 +227,7 @@ def make_window(kind: str, *numbers: float) -> Window | None:
     """A window by the name that Flashlight's option `attnWindow` has for it, with its arguments in
     their order: none (None), median, step, soft, softpretrain.
 
-    Raises ArgumentError for an unknown kind, ModuleError for numbers that do not fit.
+    Raises ArgumentError for an unknown kind, nn.ModuleError for numbers that do not fit.
     """
     choice_of("make_window", kind, "kind", WINDOWS)
     makers = {"median": MedianWindow, "step": StepWindow, "soft": SoftWindow}
@@ -250,4 +249,4 @@ def _rounded(x: ft.Array) -> ft.Array:
 def _positive(where: str, **numbers: float) -> None:
     if not all(0 < value < math.inf for value in numbers.values()):
         given = ", ".join(f"{name}={value}" for name, value in numbers.items())
-        raise ModuleError(f"[{where}] {given}: finite numbers above 0")
+        raise nn.ModuleError(f"[{where}] {given}: finite numbers above 0")

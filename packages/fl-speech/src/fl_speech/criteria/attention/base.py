@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.values import arange_like
+from fl_nn.extend import arange_like
 from fl_speech.criteria.batch import Whole, check_emissions, frame_counts
 
 

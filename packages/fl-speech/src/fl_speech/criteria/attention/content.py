@@ -6,7 +6,6 @@ import math
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
 from fl_speech.criteria.attention.base import Attention, Memory, key_value_halves
 
 
@@ -37,7 +36,7 @@ class NeuralContentAttention(Attention):
     """Scores are a network of the sum of state and frame: relu, then `layers` - 1 times a Linear
     layer of `size` and relu, and a Linear layer to one number. After Bahdanau et al., 2015.
 
-    State and frames have `size` features. Raises ModuleError for a size or number below 1.
+    State and frames have `size` features. Raises nn.ModuleError for a size or number below 1.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ def same_size(name: str, state: ft.Array, keys: ft.Array) -> int:
 
 
 def at_least_one(where: str, **numbers: int) -> None:
-    """Raise ModuleError for a number below 1."""
+    """Raise nn.ModuleError for a number below 1."""
     if min(numbers.values()) < 1:
         given = ", ".join(f"{name}={value}" for name, value in numbers.items())
-        raise ModuleError(f"[{where}] {given}: all at least 1")
+        raise nn.ModuleError(f"[{where}] {given}: all at least 1")

@@ -7,7 +7,6 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_nn.errors import ModuleError
 from fl_speech.criteria.attention.base import Attention, Memory, key_value_halves
 from fl_speech.criteria.attention.content import at_least_one
 
@@ -20,7 +19,7 @@ class MultiHeadContentAttention(Attention):
     key_value  the first half of an encoder's features are keys, the second half values
     split      the parts are slices of state and frames; otherwise of Linear layers of them
 
-    A last Linear layer makes the summaries. Raises ModuleError unless `heads` divides `size`.
+    A last Linear layer makes the summaries. Raises nn.ModuleError unless `heads` divides `size`.
     """
 
     def __init__(
@@ -35,7 +34,7 @@ class MultiHeadContentAttention(Attention):
     ) -> None:
         at_least_one("MultiHeadContentAttention", size=size, heads=heads)
         if size % heads:
-            raise ModuleError(
+            raise nn.ModuleError(
                 f"[MultiHeadContentAttention] size {size} does not divide into {heads} heads: give "
                 "another number of heads"
             )
