@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import fl_autograd as ag
 import fl_speech as speech
 import fl_tensor as ft
-from fl_speech.features import FeatureExtractor, dct_matrix, deltas, lifter_weights
+from fl_speech.features import FeatureExtractor, LogMel, dct_matrix, deltas, lifter_weights
 
 EVERY = {
     "kind": ("mfsc", "mfcc", "power"),
@@ -309,3 +310,13 @@ def test_wrong_settings_and_inputs_are_refused():
     stream.push(ft.zeros((2, 800)))
     with pytest.raises(ft.ShapeError, match=r"chunk \(3, 800\)"):
         stream.push(ft.zeros((3, 800)))
+
+
+def test_an_extractor_is_pickled_without_its_constants(tone):
+    x = ft.asarray(tone(4000), dtype="float32")
+    for extractor in (FeatureExtractor(speech.FeatureParams.flashlight(), "mfcc"), LogMel()):
+        before = len(pickle.dumps(extractor))
+        expected = extractor(x)
+        sent = pickle.dumps(extractor)
+        assert len(sent) == before < 2000
+        np.testing.assert_array_equal(pickle.loads(sent)(x).numpy(), expected.numpy())

@@ -224,6 +224,10 @@ class FeatureExtractor(Checked):
             scale=p.frequency_scale, edges=p.edges,
         )  # fmt: skip
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Constants belong to a backend of this process, and are made anew in another one."""
+        return {**vars(self), "_constants": {}}
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.params}, {self.kind!r})"
 

@@ -53,6 +53,9 @@ class PowerTransform:
         """Frames times the window."""
         return x * self._constants_for(x, self._window)[0]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_constants": {}}
+
     def _takes_fft(self, x: Any) -> bool:
         if self.method == "fft" or (
             self.method == "auto" and self.n_fft > MATRIX_FFT and "fft" in x.backend.capabilities
