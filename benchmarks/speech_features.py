@@ -1,8 +1,9 @@
 """Features of audio beside torchaudio, and how fast a folder of recordings is read and extracted.
 
-Claims: 80 log filters of Kaldi for 10 s take at most the time of
-`torchaudio.compliance.kaldi.fbank`, and 3,000 recordings of many lengths are read and extracted, in
-batches, 300 times as fast as they play: the spoken digits in FL_TEST_DATA, or a few tones.
+Claims: 80 log filters of Kaldi for 1 s and 10 s take at most the time of
+`torchaudio.compliance.kaldi.fbank`, and 3,000 recordings of many lengths are read and extracted,
+one by one and in batches, 300 times as fast as they play: the spoken digits in FL_TEST_DATA, or a
+few tones.
 `MelSpectrogram` of torchaudio, which has neither pre-emphasis nor means of frames, is beside it
 without a claim. Each library has one thread and a process of its own, and they take turns. Times
 are those of the processor. Without torchaudio only our times are printed.

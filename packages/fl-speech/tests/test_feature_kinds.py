@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import fl_autograd as ag
 import fl_speech as speech
 import fl_tensor as ft
-from fl_speech.features import FeatureExtractor, dct_matrix, deltas, lifter_weights
+from fl_speech.features import FeatureExtractor, LogMel, dct_matrix, deltas, lifter_weights
 
 EVERY = {
     "kind": ("mfsc", "mfcc", "power"),
@@ -141,6 +142,9 @@ def test_batches_and_streams_are_the_sequences_one_by_one(tone, combination):
     generator = lambda: ft.Generator(7)  # noqa: E731
     single = [extractor(ft.asarray(v), generator=generator()).numpy() for v in x]
     np.testing.assert_allclose(single[3], reference(x[3], p, kind), rtol=1e-8, atol=1e-8)
+    # Operations with gradients, which the host's features do not have.
+    composed = extractor(ag.Variable(ft.asarray(x[3])), generator=generator())
+    np.testing.assert_allclose(composed.numpy(), single[3], rtol=1e-8, atol=1e-8)
     # A stream in random chunks.
     for v, expected in zip(x, single, strict=True):
         stream = extractor.stream(generator=generator())
@@ -309,3 +313,39 @@ def test_wrong_settings_and_inputs_are_refused():
     stream.push(ft.zeros((2, 800)))
     with pytest.raises(ft.ShapeError, match=r"chunk \(3, 800\)"):
         stream.push(ft.zeros((3, 800)))
+
+
+def test_an_extractor_is_pickled_without_its_constants(tone):
+    x = ft.asarray(tone(4000), dtype="float32")
+    for extractor in (FeatureExtractor(speech.FeatureParams.flashlight(), "mfcc"), LogMel()):
+        before = len(pickle.dumps(extractor))
+        expected = extractor(x)
+        sent = pickle.dumps(extractor)
+        assert len(sent) == before < 2000
+        np.testing.assert_array_equal(pickle.loads(sent)(x).numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("kind", ["mfsc", "mfcc", "power"])
+@pytest.mark.parametrize("energy", ["none", "raw"])
+def test_the_host_agrees_with_composed_operations(tone, kind, energy):
+    """Several blocks of frames, sequences of two axes, samples that lie apart."""
+    params = speech.FeatureParams.flashlight(sample_rate=8000, filters=30, energy=energy)
+    extractor = FeatureExtractor(params, kind)
+    x = np.stack([tone(2 * 30_000, 8000, seed=i) for i in range(4)]).reshape(2, 2, -1)[..., ::2]
+    for dtype, tolerance in (("float64", 1e-9), ("float32", 2e-3)):
+        samples = ft.asarray(x, dtype=dtype)
+        found, expected = extractor(samples), extractor(ag.Variable(samples))
+        assert found.shape == expected.shape == (2, 2, 373, extractor.size)
+        assert isinstance(found, ft.Tensor) and found.dtype == samples.dtype
+        scale = expected.numpy().max() if kind == "power" else 1.0
+        np.testing.assert_allclose(found.numpy() / scale, expected.numpy() / scale, atol=tolerance)
+
+
+def test_a_trace_and_a_backend_without_data_see_the_operations(tone):
+    extractor = FeatureExtractor()
+    x = ft.asarray(tone(4000), dtype="float32")
+    with ft.trace() as graph:
+        extractor(x)
+    assert "log" in {node.op for node in graph.nodes}
+    with ft.use("null"):
+        assert extractor(ft.zeros((2, 4000))).shape == (2, 23, 23)

@@ -25,6 +25,7 @@ from fl_speech.datasets import (
     filter_utterances,
 )
 from fl_speech.errors import SpeechDataError
+from fl_speech.features import FeatureExtractor, FeatureParams
 
 RATE = 8000
 WORDS = {"a": ("ab",), "b": ("ba", "b"), "c": ("a",), "d": ("b", "b")}
@@ -392,3 +393,23 @@ def test_the_trainer_takes_batches(make: Make) -> None:
     )
     history = trainer.fit(batches(ds, 2, seed=0), batches(ds, 2, shuffle=False), epochs=12)
     assert history[-1]["valid_loss"] < 0.7 * history[0]["valid_loss"]
+
+
+@pytest.mark.parametrize("kind", ["mfsc", "mfcc", "power"])
+def test_an_extractor_gives_the_features(make: Make, listed: ListFile, kind: str) -> None:
+    params = FeatureParams.flashlight(sample_rate=RATE, filters=10, cepstra=8)
+    extractor = FeatureExtractor(params, kind)
+    ds = make(features=extractor)
+    for (features, frames, _), utterance in zip(list(ds), listed, strict=True):
+        audio, _ = speech.load_audio(utterance.path)
+        assert features.shape == (frames, extractor.size)
+        assert same(features, extractor(audio[0]))
+    batch, lengths, _ = next(iter(batches(ds, 4)))
+    assert batch.shape == (4, max(lengths.tolist()), extractor.size)
+
+
+def test_processes_prepare_samples(make: Make) -> None:
+    ds = make(features=FeatureExtractor(FeatureParams.kaldi(sample_rate=RATE, filters=8)))
+    here = list(ds)  # constants of the extractor are there, and not sent
+    for (a, *_), (b, *_) in zip(data.Prefetch(ds, processes=1), here, strict=True):
+        assert same(a, b)

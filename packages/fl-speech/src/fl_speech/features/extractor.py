@@ -15,6 +15,7 @@ from fl_speech.features.transform import PowerTransform
 from fl_tensor.annotations import Checked, checked
 
 if TYPE_CHECKING:
+    from fl_speech.features.host import HostFeatures
     from fl_speech.features.stream import FeatureStream
 
 KINDS = ("mfsc", "mfcc", "power", "raw")
@@ -57,6 +58,7 @@ class FeatureExtractor(Checked):
         bins = slice(None) if kind == "power" else _used_bins(self._filters())
         self._transform = PowerTransform(p.window, p.frame_size, p.n_fft, transform, bins)
         self._constants: dict[Any, tuple[ft.Tensor, ...]] = {}
+        self._host: dict[ft.DType, HostFeatures] = {}
 
     @property
     def size(self) -> int:
@@ -139,6 +141,8 @@ class FeatureExtractor(Checked):
             return x.reshape(*x.shape, 1)
         if self.frame_count(x.shape[-1]) == 0 or x.size == 0:
             return self._no_frames(x)
+        if dither is None and _fits_host(x) and self._transform.takes_halves(x):
+            return self._on_host(x)(x)
         framed, energy = self._frames(x * p.scale, dither)
         power = self._transform(framed)
         if self.kind == "power":
@@ -217,12 +221,32 @@ class FeatureExtractor(Checked):
             self._constants[key] = (*found, *found[:1] * (3 - len(found)))
         return self._constants[key]
 
+    def _on_host(self, x: Any) -> HostFeatures:
+        if x.dtype not in self._host:
+            from fl_speech.features.host import HostFeatures
+
+            cosines, sines, window = (table.numpy() for table in self._transform.tables(x))
+            filters, dct, lifter = (table.numpy() for table in self._constants_for(x))
+            self._host[x.dtype] = HostFeatures(
+                self.params,
+                cosines,
+                sines,
+                window,
+                None if self.kind == "power" else filters,
+                dct * lifter if self.kind == "mfcc" else None,
+            )
+        return self._host[x.dtype]
+
     def _filters(self) -> ft.Tensor:
         p = self.params
         return mel_filterbank(
             p.filters, p.n_fft, p.sample_rate, p.low_hz, p.high_hz,
             scale=p.frequency_scale, edges=p.edges,
         )  # fmt: skip
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Constants belong to a backend of this process, and are made anew in another one."""
+        return {**vars(self), "_constants": {}, "_host": {}}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.params}, {self.kind!r})"
@@ -254,6 +278,16 @@ def log_mel(x: ft.Array | tuple[ft.Array, int], params: FeatureParams | None = N
             )
         params = FeatureParams(sample_rate=rate)
     return _log_mel(params)(x)
+
+
+def _fits_host(x: Any) -> bool:
+    """Whether `x` is a float32 or float64 tensor in host memory whose operations nobody watches."""
+    return (
+        isinstance(x, ft.Tensor)
+        and x.dtype in (ft.float32, ft.float64)
+        and hasattr(x._adapter, "__array__")
+        and x._ops() is x.backend
+    )
 
 
 def _used_bins(filters: ft.Tensor) -> slice:

@@ -49,9 +49,20 @@ class PowerTransform:
             real, imaginary = ft.matmul(after + before, cosines), ft.matmul(after - before, sines)
         return real * real + imaginary * imaginary
 
+    def takes_halves(self, x: Any) -> bool:
+        """Whether the matrices of halves make the transform of frames like `x`."""
+        return not self.size % 2 and not self._takes_fft(x)
+
+    def tables(self, x: Any) -> tuple[ft.Tensor, ...]:
+        """Cosines and sines for halves of frames, and the window, for frames like `x`."""
+        return (*self._constants_for(x, self._halves), *self._constants_for(x, self._window))
+
     def windowed(self, x: Any) -> Any:
         """Frames times the window."""
         return x * self._constants_for(x, self._window)[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_constants": {}}
 
     def _takes_fft(self, x: Any) -> bool:
         if self.method == "fft" or (
