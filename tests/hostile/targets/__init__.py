@@ -19,6 +19,7 @@ from targets import (
     processes,
     sequence_decoders,
     sounds,
+    speech_activity,
     speech_asg,
     speech_criteria,
     speech_data,
@@ -34,6 +35,7 @@ FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
     *(texts, ngrams, decoders, sequence_decoders, sounds, acoustic_models),
     *(speech_data, speech_features, speech_asg, speech_decoders, speech_criteria),
+    speech_activity,
 )
 
 

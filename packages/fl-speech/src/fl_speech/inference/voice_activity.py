@@ -12,6 +12,7 @@ import numpy as np
 import fl_tensor as ft
 from fl_speech.audio import audio_info, load_audio
 from fl_speech.errors import SpeechDataError
+from fl_tensor.annotations import checked
 
 FRAMES_PER_SECOND = 100
 #: Frames that are judged at a time, and how many on both sides of them tell what noise is.
@@ -25,6 +26,7 @@ _LOUD = 0.98
 _SILENCE = 1e-12
 
 
+@checked
 def speech_by_level(
     samples: Any,
     sample_rate: int,
@@ -70,6 +72,7 @@ def speech_by_level(
     return _smoothed(found, *after)
 
 
+@checked
 def speech_in_file(
     path: str | os.PathLike[str],
     *,
@@ -95,11 +98,13 @@ def speech_in_file(
     return _smoothed(found, *after)
 
 
+@checked
 def frame_size(sample_rate: int) -> int:
     """How many samples a frame of `speech_by_level` has."""
     return round(sample_rate / FRAMES_PER_SECOND)
 
 
+@checked
 def speech_segments(flags: Any, sample_rate: int) -> list[tuple[float, float]]:
     """Starts and ends, in seconds, of runs of frames with speech that `speech_by_level` gave."""
     marked = np.asarray(flags, bool)
