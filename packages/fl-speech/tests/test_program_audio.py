@@ -20,7 +20,7 @@ from fl_speech.errors import RecipeError
 from fl_speech.inference import Decoder, Scored, emissions_of, rescore
 from fl_speech.inference.long import pieces, transcribe_long
 from fl_speech.inference.streaming import SpeechStream
-from fl_speech.inference.vad import speech_by_blank, speech_by_level
+from fl_speech.inference.vad import speech_by_blank
 from fl_speech.recogniser import load_recogniser
 from fl_text.decoder import DecoderOptions
 
@@ -88,18 +88,6 @@ def test_long_recordings_are_cut_where_it_is_quiet(
     assert [line[3] for line in lines] == [word for word, _, _ in times]
     for line, (_, start, end) in zip(lines, times, strict=True):
         assert abs(float(line[1]) - start) < 0.12 and abs(float(line[2]) - end) < 0.12
-
-
-def test_speech_by_level() -> None:
-    noise = random.Random(1)
-    quiet = [0.003 * noise.uniform(-1, 1) for _ in range(RATE // 2)]
-    said, _ = say(["cab"], noise)
-    found = speech_by_level(quiet + said + quiet, RATE)
-    truth = np.zeros(len(found), bool)
-    start = len(quiet) // 80 + 10  # frames of 10 ms, after a gap of 0.1 s
-    truth[start : start + 36] = True
-    assert (found == truth).mean() > 0.97
-    assert speech_by_level([], RATE).shape == (0,)
 
 
 def test_vad_writes_four_files(run: Path, task: Path, tmp_path: Path) -> None:

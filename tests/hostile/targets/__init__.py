@@ -19,6 +19,7 @@ from targets import (
     processes,
     sequence_decoders,
     sounds,
+    speech_activity,
     speech_asg,
     speech_criteria,
     speech_data,

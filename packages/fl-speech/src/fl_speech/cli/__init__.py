@@ -17,6 +17,7 @@ COMMANDS = {
     "stream": "transcripts while recordings arrive",
     "align": "when the words of a list are said: CTM lines, Audacity labels",
     "vad": "where recordings have speech, by the blanks of a CTC model",
+    "segments": "when recordings of any length have speech, by their level; needs no recogniser",
     "features": "features of recordings, as arrays and pictures",
     "augment": "sound effects on a recording",
     "bench": "how fast an acoustic model computes and learns",

@@ -15,4 +15,7 @@ from fl_speech.inference.rescoring import rescore as rescore
 from fl_speech.inference.streaming import SpeechStream as SpeechStream
 from fl_speech.inference.vad import Activity as Activity
 from fl_speech.inference.vad import speech_by_blank as speech_by_blank
-from fl_speech.inference.vad import speech_by_level as speech_by_level
+from fl_speech.inference.voice_activity import frame_size as frame_size
+from fl_speech.inference.voice_activity import speech_by_level as speech_by_level
+from fl_speech.inference.voice_activity import speech_in_file as speech_in_file
+from fl_speech.inference.voice_activity import speech_segments as speech_segments

@@ -1,0 +1,53 @@
+"""``fl-speech segments``: when recordings of any length have speech, by their level."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from fl_speech.audio import audio_info
+from fl_speech.cli.options import runtime, runtime_options
+from fl_speech.errors import AudioError
+from fl_speech.inference.voice_activity import speech_in_file, speech_segments
+
+
+def main(arguments: list[str]) -> int:
+    """Print a line for each stretch of speech."""
+    parser = argparse.ArgumentParser(
+        prog="fl-speech segments",
+        description="Where recordings have speech, by their level above the noise: no recogniser "
+        "is needed, and files may last hours. Lines are `file, start, end` in seconds, separated "
+        "by tabs.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("files", type=Path, nargs="+", metavar="FILE", help="of audio")
+    add("--threshold", type=float, default=0.42, metavar="X", help="(%(default)s)")
+    add("--below-db", type=float, default=32.0, metavar="X", help="no speech (%(default)s)")
+    add("--pause-ms", type=float, default=300.0, metavar="X", help="in speech (%(default)s)")
+    add("--least-ms", type=float, default=50.0, metavar="X", help="of speech (%(default)s)")
+    add("--hangover-ms", type=float, default=0.0, metavar="X", help="at ends (%(default)s)")
+    add("--skip-bad", action="store_true", help="leave out files that cannot be read")
+    runtime_options(parser)
+    given = parser.parse_args(arguments)
+    with runtime(given):
+        for path in given.files:
+            try:
+                flags = speech_in_file(
+                    path,
+                    threshold=given.threshold,
+                    below_db=given.below_db,
+                    pause_ms=given.pause_ms,
+                    least_ms=given.least_ms,
+                    hangover_ms=given.hangover_ms,
+                )
+                rate = audio_info(path).sample_rate
+            except AudioError as error:
+                if not given.skip_bad:
+                    raise
+                print(f"left out: {error}", file=sys.stderr)
+                continue
+            for start, end in speech_segments(flags, rate):
+                print(f"{path}\t{start:.3f}\t{end:.3f}")
+    return 0
