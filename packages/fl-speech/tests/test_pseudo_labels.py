@@ -21,9 +21,8 @@ from fl_speech.datasets import ListFile, Utterance, write_list_file
 from fl_speech.errors import RecipeError, SpeechDataError
 from fl_speech.recipe import Recipe
 from fl_speech.recogniser import Recogniser, load_recogniser
-from fl_speech.training import PseudoLabels
 from fl_speech.training.data import Source
-from fl_speech.training.pseudo_labels import usable_labels
+from fl_speech.training.pseudo_labels import PseudoLabels, usable_labels
 from fl_text.ngram import estimate, write_arpa
 
 LEXICON = {"relabel_epochs": "2", "relabel_decoder": "lexicon"}

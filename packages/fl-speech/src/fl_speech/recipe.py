@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fl_speech.errors import RecipeError
+from fl_speech.relabelling import relabelling_plan, relabelling_problem
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular
 
@@ -223,26 +224,13 @@ class Recipe:
             low, high = (getattr(self, f"relabel_{end}{name}") for end in ("min", "max"))
             if high and high < low:
                 found.append(f"relabel_max{name} {high:g} is below relabel_min{name} {low:g}")
-        try:
-            self.relabellings()
-        except ValueError:
-            found.append(
-                f"relabel_epochs {self.relabel_epochs!r} with relabel_ratio {self.relabel_ratio!r}:"
-                " give rising epochs from 1 on, and one share above 0 and at most 1, or one each"
-            )
+        if problem := relabelling_problem(self.relabel_epochs, self.relabel_ratio):
+            found.append(problem)
         return found
 
     def relabellings(self) -> dict[int, float]:
         """After which epochs recordings without labels get some, and which share of them."""
-        if not self.relabel_epochs:
-            return {}
-        epochs = [int(text) for text in self.relabel_epochs.split(",")]
-        shares = [float(text) for text in self.relabel_ratio.split(",")]
-        shares = shares * len(epochs) if len(shares) == 1 else shares
-        rising = all(a < b for a, b in zip([0, *epochs], epochs))
-        if not rising or not all(0 < share <= 1 for share in shares):
-            raise ValueError("not a plan")
-        return dict(zip(epochs, shares, strict=True))
+        return relabelling_plan(self.relabel_epochs, self.relabel_ratio)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
