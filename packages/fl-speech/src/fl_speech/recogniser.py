@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from fl_speech.errors import RecipeError
 from fl_speech.frontend import Frontend
 from fl_speech.models import AcousticModel, from_python, load_arch
 from fl_speech.recipe import Recipe
+from fl_speech.tempo import Tempo
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular, replacing
 from fl_text import Dictionary, Lexicon, load_words
@@ -48,14 +50,14 @@ _MAX_FEATURES = 1 << 16
 
 class Targets:
     """A `TargetGenerator`; with `merges`, equal neighbours of its labels become one: ASG takes them
-    for one label that lasts."""
+    for one label that lasts. Labels of `around` stand at both ends, before that."""
 
-    def __init__(self, generate: TargetGenerator, merges: bool) -> None:
-        self.generate, self.merges = generate, merges
+    def __init__(self, generate: TargetGenerator, merges: bool, around: Sequence[int] = ()) -> None:
+        self.generate, self.merges, self.around = generate, merges, list(around)
 
     def __call__(self, words: Sequence[str], generator: ft.Generator | None = None) -> list[int]:
         """The labels of words."""
-        found = self.generate(words, generator)
+        found = [*self.around, *self.generate(words, generator), *self.around]
         return collapse(found) if self.merges else found
 
 
@@ -95,9 +97,16 @@ class Recogniser(nn.Module):
             recipe.criterion in _SEQUENCES,
             recipe.replabels,
         )
-        self.targets = Targets(
-            TargetGenerator(self.dictionary, lexicon, options), recipe.criterion == "asg"
-        )
+        merges, around = recipe.criterion == "asg", []
+        spelling = options
+        if merges and recipe.surround:
+            # Behind a separator, it must not become a label of repetition, which nobody says.
+            TargetGenerator(self.dictionary, lexicon, options)  # raises where it is no token
+            spelling = replace(options, surround="")
+            around = [self.dictionary.get_index(recipe.surround)]
+        generate = TargetGenerator(self.dictionary, lexicon, spelling)
+        self.targets = Targets(generate, merges, around)
+        self.tempo = Tempo(recipe.tempo) if recipe.tempo else None
         self.augment = nn.SpecAugment(
             frequency_masks=recipe.frequency_masks,
             frequency_width=recipe.frequency_width,
@@ -115,6 +124,8 @@ class Recogniser(nn.Module):
     def forward(self, features: ft.Array, lengths: Any = None) -> tuple[ft.Array, Any]:
         """Features (B, T, F) and how many frames are each sample's own, int64 (B,), to emissions
         (B, T', N) and their lengths."""
+        if self.training and self.tempo is not None:
+            features, lengths = self.tempo(features, lengths)
         if self.training and self.masks and self._has_masks():
             bands = ft.permute_dims(features, (0, 2, 1))
             features = ft.permute_dims(self.augment(bands, lengths), (0, 2, 1))
@@ -162,6 +173,7 @@ def build_encoder(recipe: Recipe, features: int, classes: int, arch: str) -> nn.
             recipe.subsample,
             recipe.dropout,
             recipe.norm,
+            recipe.dilation,
         )
     if recipe.arch.endswith(".py"):
         with tempfile.TemporaryDirectory() as folder:
