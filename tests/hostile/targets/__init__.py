@@ -32,18 +32,8 @@ from targets.making import PACKAGES
 
 FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
-    *(
-        texts,
-        ngrams,
-        decoders,
-        sequence_decoders,
-        speech_data,
-        speech_features,
-        speech_asg,
-        sounds,
-        speech_decoders,
-        speech_criteria,
-    ),
+    *(texts, ngrams, decoders, sequence_decoders, sounds, acoustic_models),
+    *(speech_data, speech_features, speech_asg, speech_decoders, speech_criteria),
 )
 
 

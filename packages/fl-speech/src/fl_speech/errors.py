@@ -61,6 +61,8 @@ class RecipeError(FlError, ValueError):
 
     def __reduce__(self) -> Any:  # from a worker process
         return RecipeError, (self.problem,)
+
+
 class EffectError(FlError, ValueError):
     """Settings of sound effects, or a file of them, that cannot be. `key` names the setting."""
 
@@ -68,6 +70,7 @@ class EffectError(FlError, ValueError):
         self.key, self.problem, self.remedy = key, problem, remedy
         super().__init__(f"[{where}] {key} {problem}: {remedy}")
 
+    def __reduce__(self) -> Any:  # from a worker process
         return _restored, (type(self), self.args, self.__dict__)
 
 

@@ -40,7 +40,7 @@ class Rule(NamedTuple):
         if not isinstance(value, int if kind is int else (int, float)):
             return f"give {'a whole' if kind is int else 'a'} number"
         if not self.least <= value <= self.most or (self.above and value == self.least):
-            most = "" if self.most == _GREATEST else f" to {self.most:g}"
+            most = "" if self.most == _GREATEST else f", and at most {self.most:g}"
             return f"give {'more than' if self.above else 'at least'} {self.least:g}{most}"
         return None
 

@@ -117,8 +117,9 @@ class Recogniser(nn.Module):
         #: Whether training masks features.
         self.masks = recipe.spec_augment_start == 0
         self.encoder = build_encoder(recipe, self.features.size, len(self.dictionary), arch)
-        self.criterion = build_criterion(recipe, len(self.dictionary))
-        self.reader = TranscriptReader(self.dictionary, options, self.criterion.decoding)
+        self.criterion: Any = build_criterion(recipe, len(self.dictionary))
+        decoding: Any = self.criterion.decoding
+        self.reader = TranscriptReader(self.dictionary, options, decoding)
         self.to(ft.dtype(recipe.dtype))
 
     def forward(self, features: ft.Array, lengths: Any = None) -> tuple[ft.Array, Any]:
@@ -198,7 +199,7 @@ def build_criterion(recipe: Recipe, classes: int) -> Criterion:
     kind, *numbers = recipe.attention_window.split(":")
     shared: dict[str, Any] = {
         "max_length": recipe.max_output,
-        "window": None if kind == "none" else make_window(kind, *map(float, numbers)),
+        "window": None if kind == "none" else make_window(kind, *map(_number, numbers)),
         "pretrain_window": SoftPretrainWindow() if recipe.pretrain_window else None,
         "teacher_forcing": recipe.teacher_forcing,
         "label_smoothing": recipe.label_smoothing,
@@ -216,6 +217,16 @@ def build_criterion(recipe: Recipe, classes: int) -> Criterion:
         input_feeding=recipe.input_feeding,
         **shared,
     )
+
+
+def _number(text: str) -> float:
+    """An int where it is one: windows count frames."""
+    try:
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+    except ValueError:
+        raise RecipeError(
+            f"attention_window has {text!r} in place of a number: write it as median:50:50"
+        ) from None
 
 
 def save_recogniser(folder: str | os.PathLike[str], recogniser: Recogniser) -> None:

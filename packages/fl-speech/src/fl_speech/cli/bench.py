@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import fl_autograd as ag
 import fl_nn as nn
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> int:
         )
         audio = given.batch * given.frames * recipe.stride_ms / 1000
 
-        def loss() -> ft.Array:
+        def loss() -> Any:
             with ag.autocast("O1") if recipe.amp else nullcontext():
                 return criterion(encoder(x, lengths), labels)
 

@@ -22,8 +22,7 @@ BEAM_SIZE = 500
 def decoder_options(parser: argparse.ArgumentParser) -> None:
     """Where words and language model come from, and the options of the search."""
     add = parser.add_argument_group("words").add_argument
-    kind = add("--lexicon", type=Path, metavar="FILE", help="default: that of the recogniser")
-    del kind
+    add("--lexicon", type=Path, metavar="FILE", help="default: that of the recogniser")
     add("--no-lexicon", action="store_true", help="any sequence of tokens")
     add("--lm", type=Path, metavar="FILE", help="n-gram model: .arpa, or of fl-text ngram convert")
     add("--smearing", choices=("max", "logadd", "none"), default="max", help="(%(default)s)")

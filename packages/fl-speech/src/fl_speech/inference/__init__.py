@@ -1,4 +1,4 @@
-"""What a recogniser says of recordings: transcripts, alignments, speech and silence."""
+"""Inference with recognisers: transcripts, alignments, streams, voice activity."""
 
 from fl_speech.inference.alignment import Aligned as Aligned
 from fl_speech.inference.alignment import Segment as Segment

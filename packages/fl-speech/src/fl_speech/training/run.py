@@ -16,7 +16,7 @@ from fl_speech.recipe import Recipe
 from fl_speech.recogniser import Recogniser, load_recogniser, save_recogniser
 from fl_speech.training.data import Source, statistics, training_batches, valid_batches
 from fl_speech.training.optimisation import make_optimizer, make_schedule
-from fl_speech.training.phases import Phases, TrainingLoss
+from fl_speech.training.switches import StepSwitches, TrainingLoss
 from fl_speech.training.validation import Validate
 from fl_text import Dictionary, Lexicon
 
@@ -131,8 +131,8 @@ def _run(
     steps = recipe.epochs * -(-len(batches) // recipe.accumulate)
     validate = Validate(recogniser, _valid(source, lists, communicator))
     loss = TrainingLoss(recipe, recogniser)
-    phases = Phases(recipe, recogniser, loss)
-    callbacks: list[nn.Callback] = [phases, validate]
+    switches = StepSwitches(recipe, recogniser, loss)
+    callbacks: list[nn.Callback] = [switches, validate]
     if recipe.clip:
         callbacks.insert(0, nn.ClipGradNorm(recipe.clip))
     if out.tensorboard:

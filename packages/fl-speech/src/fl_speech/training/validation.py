@@ -23,7 +23,9 @@ def measure(recogniser: Recogniser, batches: Dataset, communicator: Communicator
     labels, words = nn.EditDistanceMeter(), nn.EditDistanceMeter()
     with nn.evaluating(recogniser), ft.reproducible():
         batches.set_epoch(batches.epoch)
-        for features, lengths, targets in batches.iterate():
+        fields: Any
+        for fields in batches.iterate():
+            features, lengths, targets = fields
             if not len(targets):
                 continue
             emissions, counts = recogniser(features, lengths)

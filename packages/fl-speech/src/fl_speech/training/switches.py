@@ -1,4 +1,4 @@
-"""What begins or ends at a step of the training: masks, linear segmentation, a soft window."""
+"""Parts of a training that begin or end at a step: masks, linear segmentation, a window."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TrainingLoss(nn.Module):
         return self.criterion(output, targets)
 
 
-class Phases(nn.Callback):
+class StepSwitches(nn.Callback):
     """Turns masks on from `spec_augment_start` on, and linear segmentation and the soft window of
     attention off after their steps."""
 
