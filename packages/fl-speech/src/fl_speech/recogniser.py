@@ -6,7 +6,6 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,16 @@ from fl_speech.criteria import (
     make_window,
 )
 from fl_speech.datasets import (
-    TargetGenerator,
     TargetOptions,
     Transcript,
     TranscriptReader,
-    collapse,
 )
 from fl_speech.encoder import ConvResidual
 from fl_speech.errors import RecipeError
 from fl_speech.frontend import Frontend
 from fl_speech.models import AcousticModel, from_python, load_arch
 from fl_speech.recipe import Recipe
+from fl_speech.spelling import make_targets
 from fl_speech.tempo import Tempo
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular, replacing
@@ -46,19 +44,6 @@ _SEQUENCES = ("seq2seq", "transformer")
 _FORMAT = 1
 _MAX_BYTES = 1 << 26
 _MAX_FEATURES = 1 << 16
-
-
-class Targets:
-    """A `TargetGenerator`; with `merges`, equal neighbours of its labels become one: ASG takes them
-    for one label that lasts. Labels of `around` stand at both ends, before that."""
-
-    def __init__(self, generate: TargetGenerator, merges: bool, around: Sequence[int] = ()) -> None:
-        self.generate, self.merges, self.around = generate, merges, list(around)
-
-    def __call__(self, words: Sequence[str], generator: ft.Generator | None = None) -> list[int]:
-        """The labels of words."""
-        found = [*self.around, *self.generate(words, generator), *self.around]
-        return collapse(found) if self.merges else found
 
 
 class Recogniser(nn.Module):
@@ -97,15 +82,7 @@ class Recogniser(nn.Module):
             recipe.criterion in _SEQUENCES,
             recipe.replabels,
         )
-        merges, around = recipe.criterion == "asg", []
-        spelling = options
-        if merges and recipe.surround:
-            # Behind a separator, it must not become a label of repetition, which nobody says.
-            TargetGenerator(self.dictionary, lexicon, options)  # raises where it is no token
-            spelling = replace(options, surround="")
-            around = [self.dictionary.get_index(recipe.surround)]
-        generate = TargetGenerator(self.dictionary, lexicon, spelling)
-        self.targets = Targets(generate, merges, around)
+        self.targets = make_targets(recipe, self.dictionary, lexicon, options)
         self.tempo = Tempo(recipe.tempo) if recipe.tempo else None
         self.augment = nn.SpecAugment(
             frequency_masks=recipe.frequency_masks,
