@@ -178,6 +178,25 @@ class Recipe:
     dtype: str = _f("float32", "optimisation", "of weights", choices=("float32", "float64"))
     seed: int = _f(0, "optimisation", "of weights, order, augmentation", 0, (1 << 62) - 1)
 
+    # pseudo-labels
+    relabel_epochs: str = _f("", "pseudo-labels", "label recordings after these epochs: 10,20")
+    relabel_ratio: str = _f("1", "pseudo-labels", "share of the recordings, of all or each epoch")
+    relabel_wer: float = _f(
+        0.0, "pseudo-labels", f"not before this WER in % of the first validation list; {_NONE}"
+    )
+    relabel_decoder: str = _f(
+        "greedy", "pseudo-labels", "best path, or beam search", choices=("greedy", "lexicon")
+    )
+    relabel_lm: str = _f("", "pseudo-labels", "lexicon: n-gram model of words, a file")
+    relabel_lm_weight: float = _f(1.0, "pseudo-labels", "lexicon: its weight", -1000, 1000)
+    relabel_word_score: float = _f(0.0, "pseudo-labels", "lexicon: of a word", -1000, 1000)
+    relabel_beam_size: int = _f(100, "pseudo-labels", "lexicon: hypotheses", 1, 1_000_000)
+    relabel_minisz: float = _f(0.0, "pseudo-labels", "shortest recording, in ms")
+    relabel_maxisz: float = _f(0.0, "pseudo-labels", f"longest recording, in ms; {_NONE}")
+    relabel_mintsz: int = _f(1, "pseudo-labels", "fewest tokens of a label")
+    relabel_maxtsz: int = _f(0, "pseudo-labels", f"most tokens of a label; {_NONE}")
+    relabel_existing: bool = _f(False, "pseudo-labels", "take labels that the run folder has")
+
     def __post_init__(self) -> None:
         problems = []
         for each in fields(self):
@@ -204,7 +223,30 @@ class Recipe:
             found.append(f"replabels need criterion asg, and it is {self.criterion}")
         if len(self.separator.split()) != (1 if self.separator else 0):
             found.append(f"separator {self.separator!r} is not one token")
+        for name in ("isz", "tsz"):
+            low, high = (getattr(self, f"relabel_{end}{name}") for end in ("min", "max"))
+            if high and high < low:
+                found.append(f"relabel_max{name} {high:g} is below relabel_min{name} {low:g}")
+        try:
+            self.relabellings()
+        except ValueError:
+            found.append(
+                f"relabel_epochs {self.relabel_epochs!r} with relabel_ratio {self.relabel_ratio!r}:"
+                " give rising epochs from 1 on, and one share above 0 and at most 1, or one each"
+            )
         return found
+
+    def relabellings(self) -> dict[int, float]:
+        """After which epochs recordings without labels get some, and which share of them."""
+        if not self.relabel_epochs:
+            return {}
+        epochs = [int(text) for text in self.relabel_epochs.split(",")]
+        shares = [float(text) for text in self.relabel_ratio.split(",")]
+        shares = shares * len(epochs) if len(shares) == 1 else shares
+        rising = all(a < b for a, b in zip([0, *epochs], epochs))
+        if not rising or not all(0 < share <= 1 for share in shares):
+            raise ValueError("not a plan")
+        return dict(zip(epochs, shares, strict=True))
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

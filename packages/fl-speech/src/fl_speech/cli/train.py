@@ -33,7 +33,7 @@ from fl_text import Dictionary, load_words
 CHECKPOINT = "checkpoint.safetensors"
 CURVES = "learning_curve.png"
 #: Options that say on what is trained, kept in the checkpoint.
-DATA = ("train", "valid", "tokens", "lexicon", "data_dir", "skip_bad")
+DATA = ("train", "unlabelled", "valid", "tokens", "lexicon", "data_dir", "skip_bad")
 
 
 def main(arguments: list[str]) -> int:
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--recipe", metavar="FILE", help=f"JSON of settings, or one of {', '.join(recipe_names())}")
     data = parser.add_argument_group("data").add_argument
     data("--train", type=Path, nargs="+", metavar="LIST", help="training lists")
+    data("--unlabelled", type=Path, nargs="+", metavar="LIST", help="for --relabel-epochs")
     data("--valid", metavar="NAME:LIST,...", help="validation lists; the first one chooses weights")
     data("--tokens", type=Path, metavar="FILE", help="a token a line")
     data("--lexicon", type=Path, metavar="FILE", help="lines `word token token ...`")
@@ -125,6 +126,12 @@ def _reported(out: Path, lists: Lists, trained: Trained) -> list[str]:
     lines = [f"trained {len(trained.history)} epochs in {seconds:.1f} s"]
     if trained.skipped:
         lines.append(f"left out {trained.skipped} recordings that could not be used")
+    for record in trained.history:
+        if "pseudo_labels" in record:
+            lines.append(
+                f"labelled {record['pseudo_labels']} recordings after epoch {record['epoch']}, "
+                f"left out {record['pseudo_labels_left_out']}"
+            )
     try:
         draw_curves(trained.history, list(lists.valid), out / CURVES)
     except ft.MissingError as error:
@@ -140,6 +147,7 @@ def _data(given: argparse.Namespace) -> dict[str, Any]:
         raise RecipeError(f"give {' and '.join(missing)}; `fl-speech prepare` writes such files")
     return {
         "train": [str(path.resolve()) for path in given.train],
+        "unlabelled": [str(path.resolve()) for path in given.unlabelled or ()],
         "valid": {n: str(Path(p).resolve()) for n, p in named_lists(given.valid or "").items()}
         if given.valid
         else {},
@@ -156,12 +164,21 @@ def _lists(data: Mapping[str, Any]) -> Lists:
     def read(*paths: str) -> ListFile:
         return ListFile(*paths, root=data["data_dir"], on_error=on_error)  # type: ignore[arg-type]
 
+    def unlabelled(*paths: str) -> ListFile:
+        return ListFile(
+            *paths,
+            root=data["data_dir"],
+            on_error=on_error,  # type: ignore[arg-type]
+            transcripts="optional",
+        )
+
     return Lists(
         read(*data["train"]),
         Dictionary(data["tokens"]),
         None if data["lexicon"] is None else load_words(data["lexicon"]),
         {name: read(path) for name, path in data["valid"].items()},
         data["skip_bad"],
+        unlabelled(*data["unlabelled"]) if data["unlabelled"] else (),
     )
 
 
@@ -195,7 +212,11 @@ def _continued(given: argparse.Namespace) -> tuple[Recipe, dict[str, Any], str]:
         for name, value in given_settings(given).items()
         if name != "epochs" and value != getattr(recipe, name)
     ]
-    named = [name for name in ("train", "valid", "tokens", "lexicon") if getattr(given, name)]
+    named = [
+        name
+        for name in ("train", "unlabelled", "valid", "tokens", "lexicon")
+        if getattr(given, name)
+    ]
     changed += [f"--{name} is given" for name in named]
     if changed or given.recipe:
         changed += ["--recipe is given"] if given.recipe else []

@@ -10,12 +10,13 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_data import Dataset
+from fl_data import Dataset, Prefetch
 from fl_dist import Communicator, local
 from fl_speech.recipe import Recipe
 from fl_speech.recogniser import Recogniser, load_recogniser, save_recogniser
 from fl_speech.training.data import Source, statistics, training_batches, valid_batches
 from fl_speech.training.optimisation import make_optimizer, make_schedule
+from fl_speech.training.pseudo_labels import PseudoLabels
 from fl_speech.training.switches import StepSwitches, TrainingLoss
 from fl_speech.training.validation import Validate
 from fl_text import Dictionary, Lexicon
@@ -28,6 +29,8 @@ class Lists:
     """The recordings of a training: sequences of `fl_speech.datasets.Utterance`.
 
     valid   validation lists by name; weights are chosen by the word error rate of the first
+    unlabelled   recordings whose words are not looked at: the training labels them itself, as the
+                 recipe says (`relabel_epochs`)
     """
 
     train: Any
@@ -35,6 +38,7 @@ class Lists:
     lexicon: Lexicon | None = None
     valid: Mapping[str, Any] = field(default_factory=dict)
     skip_bad: bool = False
+    unlabelled: Any = ()
 
 
 @dataclass(frozen=True)
@@ -126,13 +130,20 @@ def _run(
     if begin is not None:
         recogniser.load_state_dict(begin.state_dict())
     source = Source(recogniser, effects, lists.skip_bad)
-    batches = training_batches(source, lists.train, communicator, prefetch)
+    labels = _pseudo_labels(source, lists, out, communicator)
+    if labels is None:
+        batches = training_batches(source, lists.train, communicator, prefetch)
+    else:
+        made = labels.batches
+        batches = Prefetch(made, threads=1, depth=prefetch) if prefetch else made
     optimizer = make_optimizer(recipe, recogniser)
     steps = recipe.epochs * -(-len(batches) // recipe.accumulate)
     validate = Validate(recogniser, _valid(source, lists, communicator))
     loss = TrainingLoss(recipe, recogniser)
     switches = StepSwitches(recipe, recogniser, loss)
     callbacks: list[nn.Callback] = [switches, validate]
+    if labels is not None:
+        callbacks.append(labels)
     if recipe.clip:
         callbacks.insert(0, nn.ClipGradNorm(recipe.clip))
     if out.tensorboard:
@@ -176,3 +187,18 @@ def _valid(source: Source, lists: Lists, communicator: Communicator) -> dict[str
         name: valid_batches(source, utterances, communicator)
         for name, utterances in lists.valid.items()
     }
+
+
+def _pseudo_labels(
+    source: Source, lists: Lists, out: Output, communicator: Communicator
+) -> PseudoLabels | None:
+    if not len(lists.unlabelled) and not source.recogniser.recipe.relabel_epochs:
+        return None
+    return PseudoLabels(
+        source,
+        lists.train,
+        lists.unlabelled,
+        communicator,
+        folder=out.folder,
+        valid=next(iter(lists.valid), None),
+    )
