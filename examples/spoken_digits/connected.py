@@ -140,7 +140,7 @@ def _voice_activity(test: Sequence[Utterance], times: Times) -> Figure:
     right = said = true = 0
     for one in test:
         audio, rate = load_audio(one.path)
-        found = speech_by_level(np.asarray(audio).mean(axis=0), rate, frame_ms=FRAME)
+        found = speech_by_level(np.asarray(audio).mean(axis=0), rate)
         middles = FRAME * (np.arange(len(found)) + 0.5)
         truth = np.zeros(len(found), bool)
         for _, start, end in times[one.id]:

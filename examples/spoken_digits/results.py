@@ -23,6 +23,7 @@ EXPERIMENTS = {
     "asg": digits.asg,
     "seq2seq": digits.seq2seq,
     "speakers": digits.speakers,
+    "pseudo": digits.pseudo,
     "connected": connected.connected,
     "alignment": connected.alignment,
 }

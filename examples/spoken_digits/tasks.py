@@ -56,9 +56,11 @@ def prepared(place: Place, *options: str) -> Path:
     return folder
 
 
-def trained(place: Place, recipe: str, lists: Path, name: str, *options: str) -> Recogniser:
+def trained(
+    place: Place, recipe: str, lists: Path, name: str, *options: str, last: Sequence[str] = ()
+) -> Recogniser:
     """The recogniser of a recipe after its last epoch: no list chooses weights. A training that was
-    stopped goes on, and one that is finished is read."""
+    stopped goes on, and one that is finished is read. Options of `last` go before all others."""
     out = place.out / name
     if (out / "finished").is_file():
         return load_recogniser(out)
@@ -69,7 +71,7 @@ def trained(place: Place, recipe: str, lists: Path, name: str, *options: str) ->
         command += ["--recipe", recipe, "--train", str(lists / "train.lst")]
         for file in ("tokens", "lexicon"):
             command += [f"--{file}", str(lists / f"{file}.txt")]
-        done([*command, "--data-dir", "/", *options, *place.settings])
+        done([*command, "--data-dir", "/", *options, *place.settings, *last])
     (out / "finished").touch()
     return load_recogniser(out)
 
