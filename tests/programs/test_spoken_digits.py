@@ -71,7 +71,7 @@ def test_bars() -> None:
 
 
 def test_nothing_of_the_test_is_trained_on(recordings: Path, out: Path) -> None:
-    place = tasks.Place(recordings, out / "lists", strings=20)
+    place = tasks.Place(recordings, out / "of-20", strings=20)
     place.out.mkdir()
     from connected import written
 
