@@ -27,6 +27,12 @@ def programs(session: nox.Session) -> None:
     in_workshop(session, "python", "examples/programs/run.py", *session.posargs)
 
 
+@nox.session(default=False, tags=["fl-speech"], **shared)
+def results(session: nox.Session) -> None:
+    """Error rates of recognisers of spoken digits (`-- ctc asg` for a part). Needs FL_TEST_DATA."""
+    in_workshop(session, "python", "examples/spoken_digits/results.py", *session.posargs)
+
+
 @nox.session(default=False, tags=["fl-tensor"], **shared)
 def fuzz(session: nox.Session) -> None:
     """20,000 random programs against NumPy, and 5,000 on numpy and on jit.

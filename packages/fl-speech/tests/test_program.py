@@ -98,7 +98,8 @@ def test_alignment(
 def test_a_killed_and_resumed_training_ends_with_the_same_bits(
     task: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ["--epochs", "2", "--checkpoint-every", "2", "--time-masks", "1", "--seed", "3"]
+    options = ["--epochs", "2", "--checkpoint-every", "2", "--seed", "3"]
+    options += ["--time-masks", "1", "--tempo", "0.1"]
     assert train(task, "whole", *options) == 0
     steps = trainer_module.train_step
 

@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "speech-program.md"
 @pytest.mark.parametrize("name", recipe_names())
 def test_recipes_of_the_package(name: str) -> None:
     recipe = Recipe.read(name)
-    assert name == f"spoken-digits-{recipe.criterion}"
+    assert name in (f"{task}-digits-{recipe.criterion}" for task in ("spoken", "connected"))
     assert Recipe.of(json.loads(json.dumps(recipe.values()))) == recipe
     assert Recipe.read(name, epochs=3).epochs == 3
 

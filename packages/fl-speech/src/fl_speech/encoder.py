@@ -15,7 +15,8 @@ class ConvResidual(nn.Module):
     What lies behind `lengths` counts as silence in every layer, so that a recording has the same
     scores in every batch; statistics of batch normalisation in training include it.
 
-    An output depends on `context` frames of features on each side, and on nothing else.
+    Kernels of every second block have a `dilation`. An output depends on `context` frames of
+    features on each side, and on nothing else.
     """
 
     takes_lengths = True
@@ -30,13 +31,15 @@ class ConvResidual(nn.Module):
         subsample: int = 2,
         dropout: float = 0.2,
         norm: str = "batch",
+        dilation: int = 1,
     ) -> None:
         half = kernel // 2
         self.subsample = subsample
-        self.context = half + blocks * half * subsample
+        dilations = [dilation if number % 2 else 1 for number in range(blocks)]
+        self.context = half + sum(dilations) * half * subsample
         self.first = nn.Conv1D(features, channels, kernel, stride=subsample, padding=half)
         self.first_norm = _Norm(channels, norm)
-        self.blocks = [_Block(channels, kernel, dropout, norm) for _ in range(blocks)]
+        self.blocks = [_Block(channels, kernel, dropout, norm, each) for each in dilations]
         self.last = nn.Linear(channels, classes)
 
     def forward(self, x: ft.Array, lengths: Any = None) -> tuple[ft.Array, Any]:
@@ -56,8 +59,11 @@ class ConvResidual(nn.Module):
 
 
 class _Block(nn.Module):
-    def __init__(self, channels: int, kernel: int, dropout: float, norm: str) -> None:
-        self.conv = nn.Conv1D(channels, channels, kernel, padding=kernel // 2)
+    def __init__(
+        self, channels: int, kernel: int, dropout: float, norm: str, dilation: int
+    ) -> None:
+        padding = dilation * (kernel // 2)
+        self.conv = nn.Conv1D(channels, channels, kernel, padding=padding, dilation=dilation)
         self.norm = _Norm(channels, norm)
         self.dropout = nn.Dropout(dropout)
 

@@ -100,6 +100,7 @@ class Recipe:
     channels: int = _f(128, "model", "residual: channels", 1, 10_000)
     blocks: int = _f(4, "model", "residual: blocks", 0, 1000)
     kernel: int = _f(5, "model", "residual: frames of a kernel, an odd number", 1, 999)
+    dilation: int = _f(1, "model", "residual: of the kernels of every second block", 1, 100)
     subsample: int = _f(2, "model", "residual: frames of features for each output", 1, 100)
     dropout: float = _f(0.2, "model", "residual: probability", 0, 0.99)
     norm: str = _f("batch", "model", "residual: normalisation", choices=("batch", "layer"))
@@ -129,6 +130,9 @@ class Recipe:
     pretrain_window: int = _f(0, "criterion", "seq2seq: first steps with a soft window")
 
     # augmentation
+    tempo: float = _f(
+        0.0, "augmentation", f"logarithm of the widest change of tempo; {_NONE}", 0, 1
+    )
     frequency_masks: int = _f(0, "augmentation", f"SpecAugment: bands; {_NONE}", 0, 100)
     frequency_width: int = _f(27, "augmentation", "SpecAugment: widest band", 0, 10_000)
     time_masks: int = _f(0, "augmentation", f"SpecAugment: stretches; {_NONE}", 0, 100)

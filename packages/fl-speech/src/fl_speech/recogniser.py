@@ -22,17 +22,17 @@ from fl_speech.criteria import (
     make_window,
 )
 from fl_speech.datasets import (
-    TargetGenerator,
     TargetOptions,
     Transcript,
     TranscriptReader,
-    collapse,
 )
 from fl_speech.encoder import ConvResidual
 from fl_speech.errors import RecipeError
 from fl_speech.frontend import Frontend
 from fl_speech.models import AcousticModel, from_python, load_arch
 from fl_speech.recipe import Recipe
+from fl_speech.spelling import make_targets
+from fl_speech.tempo import Tempo
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular, replacing
 from fl_text import Dictionary, Lexicon, load_words
@@ -44,19 +44,6 @@ _SEQUENCES = ("seq2seq", "transformer")
 _FORMAT = 1
 _MAX_BYTES = 1 << 26
 _MAX_FEATURES = 1 << 16
-
-
-class Targets:
-    """A `TargetGenerator`; with `merges`, equal neighbours of its labels become one: ASG takes them
-    for one label that lasts."""
-
-    def __init__(self, generate: TargetGenerator, merges: bool) -> None:
-        self.generate, self.merges = generate, merges
-
-    def __call__(self, words: Sequence[str], generator: ft.Generator | None = None) -> list[int]:
-        """The labels of words."""
-        found = self.generate(words, generator)
-        return collapse(found) if self.merges else found
 
 
 class Recogniser(nn.Module):
@@ -95,9 +82,8 @@ class Recogniser(nn.Module):
             recipe.criterion in _SEQUENCES,
             recipe.replabels,
         )
-        self.targets = Targets(
-            TargetGenerator(self.dictionary, lexicon, options), recipe.criterion == "asg"
-        )
+        self.targets = make_targets(recipe, self.dictionary, lexicon, options)
+        self.tempo = Tempo(recipe.tempo) if recipe.tempo else None
         self.augment = nn.SpecAugment(
             frequency_masks=recipe.frequency_masks,
             frequency_width=recipe.frequency_width,
@@ -116,6 +102,8 @@ class Recogniser(nn.Module):
     def forward(self, features: ft.Array, lengths: Any = None) -> tuple[ft.Array, Any]:
         """Features (B, T, F) and how many frames are each sample's own, int64 (B,), to emissions
         (B, T', N) and their lengths."""
+        if self.training and self.tempo is not None:
+            features, lengths = self.tempo(features, lengths)
         if self.training and self.masks and self._has_masks():
             bands = ft.permute_dims(features, (0, 2, 1))
             features = ft.permute_dims(self.augment(bands, lengths), (0, 2, 1))
@@ -163,6 +151,7 @@ def build_encoder(recipe: Recipe, features: int, classes: int, arch: str) -> nn.
             recipe.subsample,
             recipe.dropout,
             recipe.norm,
+            recipe.dilation,
         )
     if recipe.arch.endswith(".py"):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,123 @@
+"""Single digits: takes 5-49 train and 0-4 test, or one speaker tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+
+from tasks import Figure, Place, emissions, greedy, lexicon_rate, prepared, trained
+
+from fl_speech.datasets import ListFile, Utterance, read_digits, write_list_file
+from fl_speech.recipe import Recipe
+
+RECIPE = "spoken-digits-ctc"
+EPOCHS = Recipe.read(RECIPE).epochs
+#: Points of word error rate that other criteria may lie above CTC.
+POINTS = 1.5
+
+
+def rates(place: Place, recipe: str, name: str, *options: str, hold: str = "") -> tuple[float, ...]:
+    """Word error rates of a training on the test list: greedy, and of the ten words."""
+    lists = prepared(place, *(("--hold-out", hold) if hold else ()))
+    recogniser = trained(place, recipe, lists, name, *options)
+    test = list(ListFile(lists / "test.lst", root="/"))
+    return greedy(recogniser, test), lexicon_rate(recogniser, emissions(recogniser, test))
+
+
+def ctc(place: Place) -> list[Figure]:
+    """Letters by CTC, several seeds."""
+    greedily, known, found = [], [], []
+    for seed in range(place.seeds):
+        name = f"ctc-{seed}"
+        free, rate = rates(place, RECIPE, name, "--seed", str(seed))
+        found += [
+            Figure(f"seed {seed}: WER greedy", free, bar=5.0),
+            Figure(f"seed {seed}: WER with lexicon", rate, bar=1.7),
+        ]
+        greedily.append(free)
+        known.append(rate)
+    mean = Figure("mean WER with lexicon", fmean(known), bar=1.0)
+    return [*found, Figure("mean WER greedy", fmean(greedily)), mean]
+
+
+def asg(place: Place) -> list[Figure]:
+    """Letters by ASG."""
+    return _beside_ctc(place, "asg")
+
+
+def seq2seq(place: Place) -> list[Figure]:
+    """Letters by attention."""
+    return _beside_ctc(place, "seq2seq")
+
+
+def _beside_ctc(place: Place, kind: str) -> list[Figure]:
+    _, bound = rates(place, RECIPE, "ctc-0", "--seed", "0")
+    free, rate = rates(place, f"spoken-digits-{kind}", f"{kind}-0", "--seed", "0")
+    return [
+        Figure("WER of ctc with lexicon", bound),
+        Figure("WER greedy", free),
+        Figure("WER with lexicon", rate, bar=bound + POINTS),
+    ]
+
+
+def speakers(place: Place) -> list[Figure]:
+    """Each speaker held out once: letters by CTC, trained on the others; nothing is chosen."""
+    found, known = [], []
+    for name in sorted({one.speaker for one in read_digits(place.data)}):
+        free, rate = rates(place, RECIPE, f"without-{name}", hold=name)
+        found += [
+            Figure(f"{name}: WER greedy", free),
+            Figure(f"{name}: WER with lexicon", rate),
+        ]
+        known.append(rate)
+    return [*found, Figure("mean WER with lexicon", fmean(known), bar=15.0)]
+
+
+def pseudo(place: Place) -> list[Figure]:
+    """One take in five has words: trained on alone, and with what is heard in the others. Both take
+    the same number of steps."""
+    lists = prepared(place)
+    few = place.out / "lists-fifth"
+    test = list(ListFile(lists / "test.lst", root="/"))
+    if not (few / "lexicon.txt").is_file():
+        _write_fifth(lists, few)
+    epochs = _epochs(place)
+    after = sorted({max(1, round(epochs * share)) for share in (0.3, 0.5, 0.7)})
+    plan = ",".join(map(str, after))
+    more = ["--unlabelled", str(few / "unlabelled.lst"), "--relabel-epochs", plan]
+    more += ["--relabel-decoder", "lexicon"]
+    runs = {
+        "alone": trained(place, RECIPE, few, "fifth", last=("--epochs", str(5 * epochs))),
+        "with pseudo-labels": trained(place, RECIPE, few, "fifth-pseudo", *more),
+    }
+    found, known = [], []
+    for name, recogniser in runs.items():
+        known.append(lexicon_rate(recogniser, emissions(recogniser, test)))
+        found.append(Figure(f"a fifth {name}: WER greedy", greedy(recogniser, test)))
+    below = known[0] - 1e-6
+    return [
+        *found,
+        Figure("a fifth alone: WER with lexicon", known[0]),
+        Figure("a fifth with pseudo-labels: WER with lexicon", known[1], bar=below),
+    ]
+
+
+def _epochs(place: Place) -> int:
+    """Epochs of the recipe, or those that the settings give."""
+    given = place.settings
+    return int(given[given.index("--epochs") + 1]) if "--epochs" in given else EPOCHS
+
+
+def _write_fifth(lists: Path, folder: Path) -> None:
+    """Lists of takes with words (every fifth) and without."""
+    folder.mkdir(parents=True, exist_ok=True)
+    labelled, others = [], []
+    for one in ListFile(lists / "train.lst", root="/"):
+        if int(one.id.rpartition("_")[2]) % 5 == 0:
+            labelled.append(one)
+        else:
+            others.append(Utterance(one.id, one.path, one.duration_ms))
+    write_list_file(folder / "train.lst", labelled)
+    write_list_file(folder / "unlabelled.lst", others)
+    for name in ("tokens.txt", "lexicon.txt"):
+        (folder / name).write_bytes((lists / name).read_bytes())
