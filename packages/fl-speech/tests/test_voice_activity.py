@@ -28,6 +28,9 @@ from fl_speech.inference import (
 from fl_speech.recogniser import load_recogniser
 from fl_text.decoder import DecoderOptions
 
+#: 150 strings and ten minutes, for a session of its own.
+WHOLE = "FL_PROGRAM_WHOLE" in os.environ
+
 
 def f1(found: np.ndarray, truth: np.ndarray) -> float:
     return float(2 * (found & truth).sum() / (found.sum() + truth.sum()))
@@ -45,7 +48,7 @@ def bursts(seconds: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.nd
 
 def test_connected_digits_in_noise_of_10_to_30_decibels(recordings: Path) -> None:
     with ft.use("numpy"):
-        strings = Grammar().strings(40, seed=2)
+        strings = Grammar().strings(150 if WHOLE else 40, seed=2)
         joined = ConnectedWords(read_digits(recordings, "test"), strings, seed=2)
         every, true = [], []
         for one in joined.utterances:
@@ -144,7 +147,7 @@ def test_long_recordings_need_the_memory_of_a_piece(run: Path, tmp_path: Path) -
         recogniser = load_recogniser(run)
         decoder = Decoder(recogniser, recogniser.lexicon, None, DecoderOptions(beam_size=10))
         peaks = []
-        for seconds in (60, 600) if "FL_PROGRAM_WHOLE" in os.environ else (20, 80):
+        for seconds in (60, 600) if WHOLE else (20, 80):
             path, words = spoken(seconds, tmp_path)
             tracemalloc.start()
             said = [each.word for each in transcribe_long(recogniser, path, decoder, 10.0)]
