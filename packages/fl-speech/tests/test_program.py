@@ -25,6 +25,17 @@ def test_training_learns_and_leaves_a_run(run: Path) -> None:
     assert epochs[-1]["train_loss"] < epochs[0]["train_loss"] / 5
 
 
+def test_weights_are_those_of_the_lowest_error_rate(run: Path) -> None:
+    rates = [record["test_wer"] for record in records(run, "epoch")]
+    lowest = rates.index(min(rates)) + 1
+    assert lowest < len(rates)
+    checkpoint = nn.load_checkpoint(run / "checkpoint.safetensors")
+    assert checkpoint.parts["Validate"]["best"] == {"test": [min(rates), lowest]}
+    assert (run / "weights.safetensors").read_bytes() == (
+        run / "weights-test.safetensors"
+    ).read_bytes()
+
+
 def test_error_rates_of_a_list(run: Path, task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--beam", "--report", str(task / "report"), *NUMPY]
     assert main(["test", str(run), str(task / "test.lst"), *options]) == 0

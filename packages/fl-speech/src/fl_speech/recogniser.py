@@ -187,7 +187,7 @@ def build_criterion(recipe: Recipe, classes: int) -> Criterion:
     kind, *numbers = recipe.attention_window.split(":")
     shared: dict[str, Any] = {
         "max_length": recipe.max_output,
-        "window": None if kind == "none" else make_window(kind, *map(float, numbers)),
+        "window": None if kind == "none" else make_window(kind, *map(_number, numbers)),
         "pretrain_window": SoftPretrainWindow() if recipe.pretrain_window else None,
         "teacher_forcing": recipe.teacher_forcing,
         "label_smoothing": recipe.label_smoothing,
@@ -205,6 +205,16 @@ def build_criterion(recipe: Recipe, classes: int) -> Criterion:
         input_feeding=recipe.input_feeding,
         **shared,
     )
+
+
+def _number(text: str) -> float:
+    """An int where it is one: windows count frames."""
+    try:
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+    except ValueError:
+        raise RecipeError(
+            f"attention_window has {text!r} in place of a number: write it as median:50:50"
+        ) from None
 
 
 def save_recogniser(folder: str | os.PathLike[str], recogniser: Recogniser) -> None:

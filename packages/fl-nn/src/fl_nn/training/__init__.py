@@ -7,6 +7,7 @@ from fl_nn.training.keep_best import KeepBest as KeepBest
 from fl_nn.training.log import JsonLog as JsonLog
 from fl_nn.training.lr_sweep import LRSweep as LRSweep
 from fl_nn.training.lr_sweep import find_lr as find_lr
+from fl_nn.training.on_ranks import on_ranks as on_ranks
 from fl_nn.training.progress import Progress as Progress
 from fl_nn.training.run_folder import run_folder as run_folder
 from fl_nn.training.signals import Interrupted as Interrupted

@@ -9,7 +9,6 @@ from pathlib import Path
 from fl_speech.datasets import Utterance, read_digits, read_librispeech, write_list_file
 from fl_speech.recogniser import LEXICON, TOKENS
 from fl_text import Dictionary, Lexicon
-from fl_text.lexicon import split_word
 
 
 def main(arguments: list[str]) -> int:
@@ -43,9 +42,9 @@ def main(arguments: list[str]) -> int:
     words = sorted(
         {word for utterances in lists.values() for one in utterances for word in one.words or ()}
     )
-    letters = sorted({letter for word in words for letter in split_word(word)})
+    letters = sorted({letter for word in words for letter in word})
     Dictionary([given.separator, *letters]).save(given.output / TOKENS)
-    lexicon = Lexicon({word: [[*split_word(word), given.separator]] for word in words})
+    lexicon = Lexicon({word: [[*word, given.separator]] for word in words})
     lexicon.save(given.output / LEXICON)
     print(f"{given.output / TOKENS}: {len(letters) + 1} tokens")
     print(f"{given.output / LEXICON}: {len(words)} words")

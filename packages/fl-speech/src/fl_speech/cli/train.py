@@ -13,7 +13,7 @@ import fl_tensor as ft
 from fl_dist import Communicator
 from fl_memory.subcommands import at_least
 from fl_nn import Interrupted, load_checkpoint, run_folder
-from fl_nn.training.on_ranks import on_ranks
+from fl_nn.training import on_ranks
 from fl_speech.cli.options import (
     given_settings,
     list_options,

@@ -10,10 +10,13 @@ import numpy as np
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_data import pad_collate
 from fl_speech.audio import load_audio
+from fl_speech.encoder import ConvResidual
 from fl_speech.errors import AudioError, RecipeError
 from fl_speech.recogniser import Recogniser
+
+#: Batches are padded to multiples of so many frames.
+FRAMES = 32
 
 
 class Emissions(NamedTuple):
@@ -56,10 +59,11 @@ def emissions_of(
 
 
 def features_of(recogniser: Recogniser, utterance: Any) -> ft.Tensor:
-    """Features (T, F) of the recording of an utterance. Raises `AudioError` for one that is shorter
-    than a frame."""
-    audio, _ = load_audio(utterance.path, sample_rate=recogniser.recipe.sample_rate)
-    features: ft.Tensor = recogniser.features(ft.mean(audio, axis=0))
+    """Features (T, F) of the recording of an utterance, by NumPy's backend, which has no shapes to
+    plan. Raises `AudioError` for a recording that is shorter than a frame."""
+    with ft.use("numpy"):
+        audio, _ = load_audio(utterance.path, sample_rate=recogniser.recipe.sample_rate)
+        features: ft.Tensor = recogniser.features(ft.mean(audio, axis=0))
     if not len(features):
         raise AudioError(
             utterance.path,
@@ -72,7 +76,7 @@ def features_of(recogniser: Recogniser, utterance: Any) -> ft.Tensor:
 
 def scores_of(recogniser: Recogniser, features: list[ft.Tensor]) -> list[np.ndarray]:
     """Emissions (T', N) of features (T, F) of several recordings, as a batch."""
-    padded, counts = pad_collate(lengths=True)([(x,) for x in features])
+    padded, counts = padded_batch(recogniser, features)
     with nn.evaluating(recogniser), ft.reproducible():
         output, lengths = recogniser(padded, counts)
         if recogniser.criterion.decoding == "ctc":
@@ -80,6 +84,19 @@ def scores_of(recogniser: Recogniser, features: list[ft.Tensor]) -> list[np.ndar
     scores = np.asarray(output, np.float32)
     ends = [scores.shape[1]] * len(scores) if lengths is None else np.asarray(lengths).tolist()
     return [scores[row, :end].copy() for row, end in enumerate(ends)]
+
+
+def padded_batch(recogniser: Recogniser, features: list[ft.Tensor]) -> tuple[ft.Tensor, ft.Tensor]:
+    """Features (T, F) as a batch (B, T, F) of the current backend, and their lengths. Where an
+    encoder sees no padding, there is more of it, for fewer shapes."""
+    counts = [len(x) for x in features]
+    longest = max(counts)
+    if isinstance(recogniser.encoder, ConvResidual):
+        longest += -longest % FRAMES
+    values = np.zeros((len(features), longest, recogniser.features.size), np.float64)
+    for row, x in zip(values, features):
+        row[: len(x)] = np.asarray(x)
+    return ft.asarray(values, ft.dtype(recogniser.recipe.dtype)), ft.asarray(counts, ft.int64)
 
 
 def frame_ms(recogniser: Recogniser) -> float:

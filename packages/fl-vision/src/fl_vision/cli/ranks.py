@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fl_nn.training.on_ranks import on_ranks
+from fl_nn.training import on_ranks
 from fl_vision.cli.train import train
 
 
