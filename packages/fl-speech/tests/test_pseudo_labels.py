@@ -22,6 +22,7 @@ from fl_speech.errors import RecipeError, SpeechDataError
 from fl_speech.recipe import Recipe
 from fl_speech.recogniser import Recogniser, load_recogniser
 from fl_speech.training.data import Source
+from fl_speech.training.label_files import are_complete, write_labels
 from fl_speech.training.pseudo_labels import PseudoLabels, usable_labels
 from fl_text.ngram import estimate, write_arpa
 
@@ -157,6 +158,14 @@ def test_labels_that_are_there_are_used(
     write_list_file(folder / "0.lst", [Utterance("other", one.path, 5.0, ("bc",))])
     with pytest.raises(SpeechDataError, match="line 1, sample 'other': .* have no such sample"):
         end_epoch(callback(**settings), 2)
+
+
+def test_labels_of_another_number_of_ranks_are_not_complete(tmp_path: Path) -> None:
+    for rank in range(2):
+        write_labels(tmp_path, [], rank, 2)
+    assert are_complete(tmp_path)
+    write_labels(tmp_path, [], 1, 3)
+    assert not are_complete(tmp_path)
 
 
 def test_two_ranks_label_what_one_does(
