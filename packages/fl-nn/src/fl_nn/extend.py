@@ -3,6 +3,7 @@
 Provisional: names may change before 1.0.
 """
 
+from fl_nn.distributed import broadcast_buffers as broadcast_buffers
 from fl_nn.layers.pool import Pool1D as Pool1D
 from fl_nn.layers.pool import Pool2D as Pool2D
 from fl_nn.layers.pool import Pool3D as Pool3D

@@ -14,6 +14,8 @@ from fl_speech.relabelling import relabelling_plan, relabelling_problem
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular
 
+__all__ = ["Recipe", "recipe_names"]
+
 _MAX_BYTES = 1 << 20
 _GREATEST = 1e15
 

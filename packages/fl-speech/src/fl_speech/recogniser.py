@@ -37,6 +37,8 @@ from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular, replacing
 from fl_text import Dictionary, Lexicon, load_words
 
+__all__ = ["Recogniser", "load_recogniser", "read_description", "save_recogniser"]
+
 DESCRIPTION, WEIGHTS = "recogniser.json", "weights.safetensors"
 TOKENS, LEXICON, CODE = "tokens.txt", "lexicon.txt", "encoder.py"
 BLANK, END = "#", "</s>"

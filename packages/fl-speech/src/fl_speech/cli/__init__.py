@@ -9,6 +9,8 @@ from __future__ import annotations
 from fl_memory.subcommands import dispatch
 from fl_speech._version import __version__
 
+__all__ = ["main"]
+
 COMMANDS = {
     "prepare": "lists, tokens and lexicon of a folder of recordings that are named by their words",
     "train": "train a recogniser; writes checkpoint, log, weights and learning curves",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fl_tensor as ft
-
-if TYPE_CHECKING:
-    from fl_speech.features.extractor import FeatureExtractor
 
 
 class FeatureStream:
@@ -22,10 +19,8 @@ class FeatureStream:
     extractor raises.
     """
 
-    def __init__(
-        self, extractor: FeatureExtractor, *, generator: ft.Generator | None = None
-    ) -> None:
-        self.extractor = extractor
+    def __init__(self, extractor: Any, *, generator: ft.Generator | None = None) -> None:
+        self.extractor = extractor  # a FeatureExtractor, whose module imports this one
         self._generator = generator
         self._samples: Any = None  # those that later frames need
         self._skip = 0  # samples to come that lie between frames

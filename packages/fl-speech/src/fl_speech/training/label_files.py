@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fl_speech.datasets import ListFile, Utterance, write_list_file
 from fl_speech.errors import SpeechDataError
-from fl_text.corpus import write_text
+from fl_text.extend import write_text
 
 
 def write_labels(folder: Path, labels: Sequence[Utterance], rank: int, world_size: int) -> None:

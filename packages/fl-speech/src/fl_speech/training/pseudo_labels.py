@@ -18,7 +18,7 @@ import numpy as np
 import fl_nn as nn
 from fl_data import Dataset, check_index, mix
 from fl_dist import Communicator, all_gather_object
-from fl_nn.distributed import broadcast_buffers
+from fl_nn.extend import broadcast_buffers
 from fl_speech.datasets import Utterance, filter_utterances
 from fl_speech.errors import RecipeError, SpeechDataError
 from fl_speech.inference import Decoder, transcribe

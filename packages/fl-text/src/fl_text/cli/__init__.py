@@ -9,6 +9,8 @@ from __future__ import annotations
 from fl_memory.subcommands import dispatch
 from fl_text._version import __version__
 
+__all__ = ["main"]
+
 COMMANDS = {
     "decode": "emissions of an acoustic model to words, by beam search",
     "dictionary": "count the words of files, and write a dictionary of the most frequent",
