@@ -12,6 +12,8 @@ import fl_nn as nn
 import fl_tensor as ft
 import fl_text as text
 from fl_speech.criteria import (
+    CTC,
+    EmittingModel,
     MedianWindow,
     MultiHeadContentAttention,
     Seq2Seq,
@@ -468,3 +470,8 @@ def test_it_learns_to_copy():
     weights = criterion.attention_weights(output, targets[128:], lengths).numpy()
     assert weights.shape == (32, 5, 8)
     np.testing.assert_allclose(weights.sum(-1), 1.0, rtol=1e-5)
+
+
+def test_criteria_of_frames_have_no_emitting_model() -> None:
+    with pytest.raises(nn.ModuleError, match="CTC decodes frames: give a criterion with a"):
+        EmittingModel(CTC())

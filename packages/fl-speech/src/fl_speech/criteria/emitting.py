@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 import fl_nn as nn
 import fl_tensor as ft
 from fl_speech.criteria.batch import Whole, check_emissions, frame_counts
+from fl_speech.criteria.criterion import Criterion
 from fl_speech.criteria.decoder_state import DecoderState
 from fl_tensor.annotations import Checked
 from fl_text import Dictionary
 from fl_text.decoder import DecoderOptions, Hypothesis, LexiconFreeSeq2SeqDecoder
-
-if TYPE_CHECKING:
-    from fl_speech.criteria.decoder_criterion import DecoderCriterion
 
 
 class EmittingModel(Checked):
@@ -32,22 +30,29 @@ class EmittingModel(Checked):
                          (the largest weight counts, that of heads of their mean; in the first
                          step its distance from frame 0)
 
-    Raises nn.ModuleError for a temperature that is not above 0, a threshold below 0.
+    Raises nn.ModuleError for a criterion without a decoder, a temperature that is not above 0,
+    a threshold below 0.
     """
 
     def __init__(
         self,
-        criterion: DecoderCriterion,
+        criterion: Criterion,
         temperature: float = 1.0,
         attention_threshold: float | None = None,
     ) -> None:
+        if criterion.decoding != "seq2seq":
+            raise nn.ModuleError(
+                f"[EmittingModel] {type(criterion).__name__} decodes frames: give a criterion with "
+                "a decoder, Seq2Seq or TransformerCriterion"
+            )
         if not 0 < temperature < math.inf:
             raise nn.ModuleError(f"[EmittingModel] temperature={temperature}: a number above 0")
         if attention_threshold is not None and not attention_threshold >= 0:
             raise nn.ModuleError(
                 f"[EmittingModel] attention_threshold={attention_threshold}: frames, at least 0"
             )
-        self.criterion, self.temperature = criterion, temperature
+        self.criterion: Any = criterion  # a DecoderCriterion, whose module imports this one
+        self.temperature = temperature
         self.attention_threshold = attention_threshold
 
     def start(self, encoded: ft.Array, length: int | None = None) -> DecoderState:
@@ -75,7 +80,7 @@ class EmittingModel(Checked):
 
 
 def beam_search(
-    criterion: DecoderCriterion,
+    criterion: Any,
     encoded: ft.Array,
     lengths: Whole | None,
     beam_size: int,
