@@ -14,6 +14,7 @@ from fl_speech import load_audio
 from fl_speech.datasets import ConnectedWords, Grammar, ListFile, Utterance, read_digits
 from fl_speech.inference import align, speech_by_level
 from fl_speech.recogniser import Recogniser
+from fl_speech.training import train_speech_detector
 from fl_text.cli import main as fl_text
 from fl_text.ngram import NGramModel
 
@@ -72,7 +73,7 @@ def connected(place: Place) -> list[Figure]:
                bar=3.0),
         *_decoder_times(recogniser, found, times, lm, weight),
         *_aligned(recogniser, test, times, None),
-        _voice_activity(test, times),
+        *voice_activity(lists),
     ]  # fmt: skip
 
 
@@ -135,16 +136,46 @@ def _medians(
     return found
 
 
-def _voice_activity(test: Sequence[Utterance], times: Times) -> Figure:
-    """F1 of frames with speech, by level."""
+def voice_activity(lists: Path) -> list[Figure]:
+    """F1 of frames with speech: by level, and by a network that learns from other strings."""
+    learned, rate = [], 0
+    for one, spans in _spans(lists, "train"):
+        samples, rate = _samples(one)
+        learned.append((samples, [(start / 1000, end / 1000) for start, end in spans]))
+    detector = train_speech_detector(learned, rate)
+    test = [(*_samples(one), spans) for one, spans in _spans(lists, "test")]
+    ways = {
+        "level": (speech_by_level(samples, rate) for samples, rate, _ in test),
+        "a network": (detector.speech(samples) for samples, *_ in test),
+    }
+    truth = [spans for *_, spans in test]
+    return [
+        Figure(f"F1 of voice activity by {name}", _f1(found, truth), "", bar, True)
+        for (name, found), bar in zip(ways.items(), (None, 0.95), strict=True)
+    ]
+
+
+Spans = list[tuple[float, float]]
+
+
+def _spans(lists: Path, name: str) -> list[tuple[Utterance, Spans]]:
+    """Recordings, and when their words are said, in milliseconds."""
+    utterances, times = _list(lists, name)
+    return [(one, [(start, end) for _, start, end in times[one.id]]) for one in utterances]
+
+
+def _samples(one: Utterance) -> tuple[np.ndarray, int]:
+    audio, rate = load_audio(one.path)
+    return np.asarray(audio).mean(axis=0), rate
+
+
+def _f1(found: Iterable[np.ndarray], truth: Iterable[Spans]) -> float:
     right = said = true = 0
-    for one in test:
-        audio, rate = load_audio(one.path)
-        found = speech_by_level(np.asarray(audio).mean(axis=0), rate)
-        middles = FRAME * (np.arange(len(found)) + 0.5)
-        truth = np.zeros(len(found), bool)
-        for _, start, end in times[one.id]:
-            truth |= (start <= middles) & (middles < end)
-        right += int((found & truth).sum())
-        said, true = said + int(found.sum()), true + int(truth.sum())
-    return Figure("F1 of voice activity by level", 2 * right / max(1, said + true), "", 0.95, True)
+    for flags, spans in zip(found, truth, strict=True):
+        middles = FRAME * (np.arange(len(flags)) + 0.5)
+        spoken = np.zeros(len(flags), bool)
+        for start, end in spans:
+            spoken |= (start <= middles) & (middles < end)
+        right += int((flags & spoken).sum())
+        said, true = said + int(flags.sum()), true + int(spoken.sum())
+    return 2 * right / max(1, said + true)

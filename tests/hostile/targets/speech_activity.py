@@ -1,4 +1,4 @@
-"""Voice activity by level."""
+"""Voice activity by level and by a network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import fl_tensor as ft
 from bad_values import value
 from cases import Target
-from fl_speech.inference import speech_by_level
+from fl_speech.inference import SpeechDetector, speech_by_level
+from fl_speech.training import train_speech_detector
 from targets.making import target
 
 
@@ -15,6 +16,15 @@ def found(**arguments: Any) -> Any:
     return speech_by_level(**arguments)
 
 
+def trained(**arguments: Any) -> Any:
+    return train_speech_detector(**arguments)
+
+
+def detector(samples: Any, threshold: Any, **sizes: Any) -> Any:
+    return SpeechDetector(**sizes).speech(samples, threshold)
+
+
+COUNTS = [*map(value, ("a", 0, -1, 1.5, float("nan")))]
 NUMBERS = [*map(value, ("a", -1.0, float("nan"), float("inf")))]
 TARGETS: list[Target] = [
     target(
@@ -28,6 +38,31 @@ TARGETS: list[Target] = [
         pause_ms=NUMBERS,
         least_ms=NUMBERS,
         hangover_ms=NUMBERS,
+    ),
+    target(
+        "speech.training.train_speech_detector",
+        {"recordings": lambda: [([0.0] * 800, [(0.0, 0.1)])], "sample_rate": 8000, "epochs": 1},
+        call=trained,
+        recordings=[*map(value, ("a", 3, [], [([0.0], [(1.0, 0.0)])], [([float("nan")], [])]))],
+        sample_rate=COUNTS,
+        epochs=COUNTS,
+    ),
+    target(
+        "speech.inference.SpeechDetector",
+        {
+            "samples": lambda: ft.zeros((900,)),
+            "threshold": 0.5,
+            "sample_rate": 8000,
+            "filters": 8,
+            "channels": 4,
+            "blocks": 1,
+        },
+        call=detector,
+        samples=[*map(value, ("a", [[0.0, 1.0]], None))],
+        sample_rate=COUNTS,
+        filters=COUNTS,
+        channels=COUNTS,
+        blocks=COUNTS,
     ),
 ]
 UNTRIED: dict[str, str] = {}

@@ -20,6 +20,7 @@ COMMANDS = {
     "align": "when the words of a list are said: CTM lines, Audacity labels",
     "vad": "where recordings have speech, by the blanks of a CTC model",
     "segments": "when recordings of any length have speech, by their level; needs no recogniser",
+    "detector": "train a network that finds speech in noise, for segments --model",
     "features": "features of recordings, as arrays and pictures",
     "augment": "sound effects on a recording",
     "bench": "how fast an acoustic model computes and learns",

@@ -12,6 +12,7 @@ from fl_speech.inference.recognition import Heard as Heard
 from fl_speech.inference.recognition import transcribe as transcribe
 from fl_speech.inference.rescoring import Scored as Scored
 from fl_speech.inference.rescoring import rescore as rescore
+from fl_speech.inference.speech_detector import SpeechDetector as SpeechDetector
 from fl_speech.inference.streaming import SpeechStream as SpeechStream
 from fl_speech.inference.vad import Activity as Activity
 from fl_speech.inference.vad import speech_by_blank as speech_by_blank

@@ -105,6 +105,16 @@ def frame_size(sample_rate: int) -> int:
 
 
 @checked
+def smoothed(
+    flags: Any, *, pause_ms: float = 80.0, least_ms: float = 30.0, hangover_ms: float = 0.0
+) -> np.ndarray:
+    """Frames of 10 ms with short pauses filled, then short speech removed, then speech made longer
+    by `hangover_ms`. Raises `SpeechDataError` for options that are negative."""
+    after = _options(_LEAST_RATE, 0.0, 0.0, pause_ms, least_ms, hangover_ms)
+    return _smoothed(np.asarray(flags, bool), *after)
+
+
+@checked
 def speech_segments(flags: Any, sample_rate: int) -> list[tuple[float, float]]:
     """Starts and ends, in seconds, of runs of frames with speech that `speech_by_level` gave."""
     marked = np.asarray(flags, bool)
