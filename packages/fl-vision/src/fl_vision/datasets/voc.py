@@ -89,16 +89,21 @@ class _Annotation:
     """The XML file of one image."""
 
     def __init__(self, path: Path) -> None:
-        from xml.etree.ElementTree import ParseError, XMLParser
+        from xml.etree.ElementTree import TreeBuilder
+        from xml.parsers import expat
 
         self._path = path
         content = _content(path, MAX_XML)
-        parser = XMLParser()  # noqa: S314 - entities are refused below
-        parser.parser.EntityDeclHandler = self._refuse  # type: ignore[attr-defined]
+        builder, parser = TreeBuilder(), expat.ParserCreate()
+        parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+        parser.CharacterDataHandler = builder.data
+        parser.EntityDeclHandler = self._refuse  # they may expand to any size
         try:
-            parser.feed(content)
-            self._root: Element = parser.close()
-        except (ParseError, ValueError, LookupError) as error:
+            parser.Parse(content, True)
+            self._root: Element = builder.close()
+        except (expat.ExpatError, ValueError, LookupError) as error:
+            if isinstance(error, DataFileError):
+                raise
             raise self._error(f"is no XML ({error})", "get the file again") from None
 
     def size(self) -> tuple[int, int]:
@@ -153,7 +158,7 @@ class _Annotation:
         return value
 
     def _refuse(self, *_: object) -> None:
-        raise self._error("declares entities", "remove the declarations") from None
+        raise self._error("declares entities", "remove the declarations")
 
     def _error(self, problem: str, remedy: str) -> DataFileError:
         return DataFileError("voc", self._path, problem, remedy)
