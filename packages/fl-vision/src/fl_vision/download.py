@@ -32,8 +32,9 @@ def download(
     """`target`, written from the first of `urls` that gives the right content.
 
     `sha256` is that of the *unpacked* content of a gzip file (mirrors compress differently), or
-    with `packed` that of the file itself, in hexadecimal. The file appears under its name only when complete and verified; on failure
-    nothing is left behind. Raises `DataMissingError` with what went wrong at each address.
+    with `packed` that of the file itself, in hexadecimal. The file appears under its name only when
+    complete and verified; on failure nothing is left behind.
+    Raises `DataMissingError` with what went wrong at each address.
     """
     target = Path(target)
     failures = []

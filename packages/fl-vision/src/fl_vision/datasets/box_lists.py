@@ -53,7 +53,9 @@ class BoxList(BoxFiles):
             classes = [str(label) for label in range(count)]
         source, names = Path(path), tuple(classes)
         folder = source.parent if root is None else Path(root)
-        table, paths, skipped = BoxTable(), [], []
+        table = BoxTable()
+        paths: list[Path] = []
+        skipped: list[DataFileError] = []
         seen: dict[str, int] = {}
         for number, line in _lines(source):
             try:
@@ -70,7 +72,9 @@ class BoxList(BoxFiles):
             for *box, label in boxes:
                 left, top, right, bottom = box
                 area = (right - left) * (bottom - top)
-                table.add(len(paths), (left, top, right, bottom), int(label), area, place=(number, 0))
+                table.add(
+                    len(paths), (left, top, right, bottom), int(label), area, place=(number, 0)
+                )
             paths.append(folder / image)
         super().__init__(
             "box list", source, paths, names, table, max_side=max_side, skipped=skipped

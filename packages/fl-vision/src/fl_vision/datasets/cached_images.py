@@ -58,8 +58,8 @@ class CachedImages(Dataset):
 
     def image(self, index: int) -> ft.Tensor:
         """The picture (C, H, W) of sample `index`."""
-        (image,) = self._cached[check_index(index, len(self), "CachedImages")]
-        return image  # type: ignore[no-any-return]
+        sample = self._cached[check_index(index, len(self), "CachedImages")]
+        return tuple(sample)[0]
 
     def target(self, index: int) -> Any:
         """The label or `Target` of sample `index`."""

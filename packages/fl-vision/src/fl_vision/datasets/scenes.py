@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,18 @@ from fl_vision.datasets.detection import DetectionDataset
 from fl_vision.datasets.recent import Recent
 from fl_vision.datasets.target import Target
 
-Pixels = NDArray[np.int16]
-Mask = NDArray[np.bool_]
+Pixels: TypeAlias = NDArray[np.int16]
+Mask: TypeAlias = NDArray[np.bool_]
 
 SHAPES = ("disk", "square", "triangle", "cross", "ring")
-COLOURS = ((220, 50, 50), (50, 180, 60), (60, 80, 230), (230, 210, 40), (200, 60, 200), (40, 200, 210))
+COLOURS = (
+    (220, 50, 50),
+    (50, 180, 60),
+    (60, 80, 230),
+    (230, 210, 40),
+    (200, 60, 200),
+    (40, 200, 210),
+)
 _MOST = 6
 _TRIES = 20
 _NOISE = 24

@@ -44,7 +44,8 @@ def write_image_shards(data: Any, folder: str | Path, *, per_shard: int = 1000) 
     for name in classes:
         if "\n" in name:
             raise UsageError(f"[write_image_shards] the class {name!r} has a line break; rename it")
-    folder, written = Path(folder), []
+    folder = Path(folder)
+    written: list[Path] = []
     for start in range(0, len(paths), per_shard):
         span = slice(start, start + per_shard)
         shard = folder / f"shard-{len(written):06}.tar"
@@ -104,7 +105,7 @@ class TarSamples(Dataset):
     def _index(self, file: Any) -> None:
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
-        archive = tarfile.open(fileobj=file, mode="r:")  # noqa: SIM115 - the file is closed
+        archive = tarfile.open(fileobj=file, mode="r:")
         before = -1
         while (member := archive.next()) is not None:
             end = member.offset_data + member.size
@@ -118,8 +119,8 @@ class TarSamples(Dataset):
                 raise self._error(f"{member.name!r} is no file", "write files alone")
             self._add(member)
         file.seek(archive.offset)
-        if len(file.read(_BLOCK)) < _BLOCK:
-            raise ValueError("the end mark is missing")
+        if file.read(_BLOCK) != bytes(_BLOCK):  # tarfile ends quietly at a damaged header
+            raise ValueError(f"no header and no end mark at byte {archive.offset}")
 
     def _add(self, member: tarfile.TarInfo) -> None:
         folder, slash, name = member.name.rpartition("/")
@@ -207,9 +208,7 @@ class ImageShards(ShardStream):
             require_size(size)
         if classes is not None:
             check_count(classes, "classes", "ImageShards", least=1)
-        make = partial(
-            ImageShard, classes=classes, size=size, grayscale=grayscale, upright=upright
-        )
+        make = partial(ImageShard, classes=classes, size=size, grayscale=grayscale, upright=upright)
         super().__init__(
             list(paths), make, shuffle=shuffle, seed=seed, rank=rank, world_size=world_size
         )
