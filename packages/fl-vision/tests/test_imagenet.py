@@ -193,6 +193,8 @@ def test_archives_that_are_cut_off_damaged_or_packed(tmp_path):
         archive.addfile(member)
     with pytest.raises(DataFileError, match="'a.png' is no file"):
         list(ImageShards([tmp_path / "c.tar"]))
+    with pytest.raises(DataFileError, match="holds no files"):
+        list(ImageShards([tar_of(tmp_path / "e.tar")]))
     with pytest.raises(DataMissingError, match="no such file"):
         list(ImageShards([tmp_path / "d.tar"]))
     with pytest.raises(UsageError, match="at least one"):

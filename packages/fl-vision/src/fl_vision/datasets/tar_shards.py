@@ -88,6 +88,9 @@ class TarSamples(Dataset):
             problem = f"damaged, cut off, or no plain tar archive ({error})"
             raise self._error(problem, "get the archive again; unpack a compressed one") from None
 
+        if not self._keys:
+            raise self._error("holds no files", "write samples into it, or leave it out")
+
     def __len__(self) -> int:
         return len(self._keys)
 
