@@ -30,9 +30,9 @@ Row = tuple[str, int, Callable[[], object], Callable[[], object]]
 
 def scenes() -> Row:
     """Another scene in each call; its peer is one that was drawn before."""
-    drawn, kept = sets.Scenes(1 << 40, cache_bytes=0), sets.Scenes(1)
+    drawn, saved = sets.Scenes(1 << 40, cache_bytes=0), sets.Scenes(1)
     numbers = count()
-    return "scene drawn (peer: kept)", 1, lambda: drawn[next(numbers)], lambda: kept[0]
+    return "scene drawn (peer: drawn before)", 1, lambda: drawn[next(numbers)], lambda: saved[0]
 
 
 def stored(folder: Path, images: int) -> Iterator[Row]:
@@ -100,7 +100,9 @@ def main() -> None:
             annotations(folder, 70 if given.tiny else 10_000),
         ]
         for case, samples, ours, peer in cases:
-            seconds = interleave({"ours": ours, "peer": peer}, given.rounds, given.moment, clock=process_time)
+            seconds = interleave(
+                {"ours": ours, "peer": peer}, given.rounds, given.moment, clock=process_time
+            )
             rate, other = samples / seconds["ours"], samples / seconds["peer"]
             row = {"data": case, "ours, 1/s": rate, "peer, 1/s": other, "ours / peer": rate / other}
             rows.append(row)

@@ -11,7 +11,7 @@ import fl_tensor as ft
 
 
 class BoxTable:
-    """Boxes of images, which may be added in any order; 70 bytes for each.
+    """Boxes of images, which may be added in any order; 80 bytes for each.
 
     `row` is the number of the image. A box is left, top, right, bottom in pixels. `start` and
     `stop` are where a source has the object: bytes of a file, or a line.
@@ -22,7 +22,7 @@ class BoxTable:
         self._boxes, self._areas = array("d"), array("d")
         self._flags = bytearray()
         self._places = array("q")
-        self._order: tuple[int, NDArray[np.intp], NDArray[np.intp]] | None = None
+        self._order: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -49,8 +49,8 @@ class BoxTable:
         if self._order is None:
             rows = np.frombuffer(self._rows, np.int64)
             order = np.argsort(rows, kind="stable")
-            self._order = (0, order, np.cumsum(np.bincount(rows)) if len(rows) else order)
-        _, order, ends = self._order
+            self._order = (order, np.cumsum(np.bincount(rows)) if len(rows) else order)
+        order, ends = self._order
         if row >= len(ends):
             return order[:0]
         return order[ends[row - 1] if row else 0 : ends[row]]

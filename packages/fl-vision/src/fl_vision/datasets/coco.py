@@ -24,7 +24,7 @@ class CocoDetection(BoxFiles):
 
     Lin et al., "Microsoft COCO: common objects in context", 2014. The file is read entry by entry:
     its size has no limit, and an object
-    takes about 70 bytes of memory. Segmentations stay in
+    takes about 80 bytes of memory. Segmentations stay in
     the file until a target is asked for.
 
     Classes are the categories in the order of their ids: label `n` is category `category_ids[n]`.

@@ -1,4 +1,4 @@
-"""What an instances file of COCO holds, with every entry checked."""
+"""`Instances`: the checked entries of an instances file of COCO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writers and caches ask of a data set of image files."""
+"""`ImageFiles`, the interface that writers and caches take, and contents of image files."""
 
 from __future__ import annotations
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import io
 import json
-import tarfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fl_tensor as ft
 from fl_data import Dataset, ShardStream, check_count, check_index
@@ -21,6 +20,9 @@ from fl_tensor.files import open_regular, replacing
 from fl_vision.datasets.labelled_files import contents, require_labels
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
 from fl_vision.images import MAX_FILE_BYTES, SUFFIXES, decode_image, require_size
+
+if TYPE_CHECKING:
+    import tarfile
 
 _BLOCK = 512
 _MAX_LABEL = 1 << 20
@@ -39,6 +41,8 @@ def write_image_shards(data: Any, folder: str | Path, *, per_shard: int = 1000) 
     Raises `UsageError` for other data, `DataFileError` and `DataMissingError` for files that cannot
     be read, and `fl_tensor.FileError` where nothing can be written.
     """
+    import tarfile
+
     check_count(per_shard, "per_shard", "write_image_shards", least=1)
     paths, labels, classes = require_labels(data, "write_image_shards")
     for name in classes:
@@ -73,6 +77,8 @@ class TarSamples(Dataset):
     """
 
     def __init__(self, path: str | Path) -> None:
+        import tarfile
+
         check("TarSamples", TarSamples.__init__, (self, path), {})
         self.path = Path(path)
         self._keys: list[str] = []
@@ -106,6 +112,8 @@ class TarSamples(Dataset):
         return found
 
     def _index(self, file: Any) -> None:
+        import tarfile
+
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
         archive = tarfile.open(fileobj=file, mode="r:")
@@ -218,6 +226,8 @@ class ImageShards(ShardStream):
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    import tarfile
+
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
