@@ -16,6 +16,7 @@ SIZES = {7: (30, 40), 3: (20, 50), 9: (10, 10)}
 def instances(**changes: Any) -> dict[str, Any]:
     """The content of an instances file with three images, two categories, and three objects."""
     content: dict[str, Any] = {
+        "version": 1234567890123,
         "info": {"description": "für Tests", "list": [1, [2]]},
         "images": [
             {"id": id, "file_name": f"bild_ü{id}.png", "height": height, "width": width}

@@ -55,6 +55,9 @@ def test_max_side_shrinks_images_boxes_and_areas(tmp_path):
     assert target.boxes.tolist() == [[5.0, 1.0, 15.25, 6.0], [0.5, 0.5, 2.0, 3.0]]
     assert target.areas.tolist() == [150.25 / 4, 3.75]
     assert target.original_size == (20, 50)
+    image, target = CocoDetection(*write(tmp_path), max_side=25)[0]
+    assert image.shape == (3, 19, 25)  # 18.75 is no number of pixels
+    assert target.boxes.tolist() == [[0, 0, 25, 19]]
 
 
 def test_segmentations_stay_as_they_are_in_the_file(tmp_path):

@@ -107,6 +107,14 @@ def test_shards_hold_the_encoded_files(photos, tmp_path):
     assert [path.read_bytes() for path in paths] == before
 
 
+def test_shards_may_be_in_random_order(photos, tmp_path):
+    paths = write_image_shards(photos, tmp_path / "a", seed=2)
+    mixed = levels(ImageShards(paths))
+    assert mixed != EXPECTED
+    assert sorted(mixed) == EXPECTED
+    assert levels(ImageShards(write_image_shards(photos, tmp_path / "b", seed=2))) == mixed
+
+
 def test_shards_go_on_at_the_exact_sample(photos, tmp_path):
     paths = write_image_shards(photos, tmp_path, per_shard=2)
 

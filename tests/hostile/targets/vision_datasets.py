@@ -167,6 +167,7 @@ TARGETS: list[Target] = [
         _0=NO_DATA,
         _1=[value(3.5), value([]), OPAQUE],
         per_shard="positive",
+        seed=SEED,
     ),
     target(
         "vision.decode_image",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import fl_tensor as ft
 from fl_data import Dataset, ShardStream, check_count, check_index
 from fl_tensor.annotations import check, checked
+from fl_tensor.arguments import seed_of
 from fl_tensor.files import open_regular, replacing
 from fl_vision.datasets.labelled_files import contents, require_labels
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
@@ -30,13 +31,15 @@ Place = tuple[int, int]
 
 
 @checked
-def write_image_shards(data: Any, folder: str | Path, *, per_shard: int = 1000) -> list[Path]:
+def write_image_shards(
+    data: Any, folder: str | Path, *, per_shard: int = 1000, seed: int | None = None
+) -> list[Path]:
     """Put the image files of `data`, an `ImageFolder` or `ImageNet`, into archives
     `shard-000000.tar` of `per_shard` images each, for `ImageShards`; their paths.
 
-    Images stay encoded, in the order of `data`: shuffle it first (`Subset`) if neighbours should
-    not be of one class. `classes.txt` beside them has a line for each class. The archives depend on
-    the images alone, not on the time.
+    Images stay encoded. With a `seed` they are in a random order that depends on it alone, so that
+    neighbours are of different classes; without, in the order of `data`. `classes.txt` beside them
+    has a line for each class. The archives depend on the images alone, not on the time.
 
     Raises `UsageError` for other data, `DataFileError` and `DataMissingError` for files that cannot
     be read, and `fl_tensor.FileError` where nothing can be written.
@@ -48,6 +51,9 @@ def write_image_shards(data: Any, folder: str | Path, *, per_shard: int = 1000) 
     for name in classes:
         if "\n" in name:
             raise UsageError(f"[write_image_shards] the class {name!r} has a line break; rename it")
+    if seed is not None:
+        order = ft.Generator(seed_of("write_image_shards", seed)).permutation(len(paths)).tolist()
+        paths, labels = [paths[i] for i in order], [labels[i] for i in order]
     folder = Path(folder)
     written: list[Path] = []
     for start in range(0, len(paths), per_shard):
