@@ -18,6 +18,7 @@ NEEDS = {
     "ops": "llvmlite",
     "packing": "llvmlite",
     "shape_latency": "llvmlite",
+    "image_data": "PIL",
     "paper_models": "PIL",
     "data_loading": "soundfile",
 }

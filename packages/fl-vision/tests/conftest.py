@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import struct
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from PIL import Image
 import fl_tensor as ft
 
 IdxWriter = Callable[..., Path]
+sys.path.append(str(Path(__file__).parent))  # tests import `boxed_images` from there
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from targets import (
     tensors,
     texts,
     training,
+    vision_datasets,
 )
 from targets.making import PACKAGES
 
@@ -36,6 +37,7 @@ FAMILIES = (
     *(processes, texts, ngrams, decoders, sequence_decoders, speech_features, sounds),
     *(speech_criteria, speech_asg, speech_decoders, speech_data, acoustic_models),
     *(speech_activity,),
+    *(vision_datasets,),
 )
 
 
@@ -62,6 +64,7 @@ PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()
 for _part in ("linalg", "random"):  # the same functions
     PUBLIC -= {f"ft.{_part}.{name}" for name in dir(PACKAGES["ft"]) if name != "norm"}
 PUBLIC -= {f"speech.features.{name}" for name in dir(PACKAGES["speech"])}  # the same
+PUBLIC -= {f"vision.datasets.{name}" for name in dir(PACKAGES["vision"])}  # the same
 PUBLIC -= {"ft.kernels.kernel", "text.language_model.NGramModel"}  # listed elsewhere
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}

@@ -38,6 +38,7 @@ PACKAGES: dict[str, Any] = {
     "speech.datasets": datasets,
     "speech.reports": reports,
     "vision": vision,
+    "vision.datasets": vision.datasets,
     "text": text,
     "ngram": ngram,
     "text.decoder": decoder,

@@ -59,6 +59,7 @@ from fl_data.transforms.transform import RandomTransform as RandomTransform
 from fl_data.transforms.transform import Transform as Transform
 from fl_data.views.concat import Concat as Concat
 from fl_data.views.merge import Merge as Merge
+from fl_data.views.repeated import Repeated as Repeated
 from fl_data.views.resample import Resample as Resample
 from fl_data.views.select import Partition as Partition
 from fl_data.views.select import Span as Span

@@ -12,6 +12,7 @@ from fl_vision.errors import DataMissingError as DataMissingError
 from fl_vision.errors import ExtraMissingError as ExtraMissingError
 from fl_vision.errors import UsageError as UsageError
 from fl_vision.idx import read_idx as read_idx
+from fl_vision.images import decode_image as decode_image
 from fl_vision.images import open_image as open_image
 from fl_vision.images import pixels_of as pixels_of
 from fl_vision.images import read_image as read_image

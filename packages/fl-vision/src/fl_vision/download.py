@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import shutil
 import urllib.error
 import urllib.request
 import zlib
@@ -12,8 +13,8 @@ from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
 
-from fl_tensor.files import target_of
-from fl_vision.errors import DataMissingError
+from fl_tensor.files import replacing, target_of
+from fl_vision.errors import DataFileError, DataMissingError
 
 TIMEOUT = 20.0
 _CHUNK = 1 << 16
@@ -26,18 +27,20 @@ def download(
     sha256: str,
     max_bytes: int,
     timeout: float = TIMEOUT,
+    packed: bool = False,
 ) -> Path:
     """`target`, written from the first of `urls` that gives the right content.
 
-    `sha256` is that of the *unpacked* content of a gzip file (mirrors compress differently), in
-    hexadecimal. The file appears under its name only when complete and verified; on failure
-    nothing is left behind. Raises `DataMissingError` with what went wrong at each address.
+    `sha256` is that of the *unpacked* content of a gzip file (mirrors compress differently), or
+    with `packed` that of the file itself, in hexadecimal. The file appears under its name only when
+    complete and verified; on failure nothing is left behind.
+    Raises `DataMissingError` with what went wrong at each address.
     """
     target = Path(target)
     failures = []
     for url in urls:
         try:
-            _fetch(url, target, sha256, max_bytes, timeout)
+            _fetch(url, target, sha256, max_bytes, timeout, packed)
         except (OSError, HTTPException, ValueError, zlib.error, EOFError) as error:
             reason = getattr(error, "reason", None) or error
             failures.append(f"{url}: {reason}")
@@ -49,7 +52,9 @@ def download(
     )
 
 
-def _fetch(url: str, target: Path, sha256: str, max_bytes: int, timeout: float) -> None:
+def _fetch(
+    url: str, target: Path, sha256: str, max_bytes: int, timeout: float, packed: bool
+) -> None:
     target = target_of(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     # Written beside the target: the rename is atomic within one file system.
@@ -65,7 +70,7 @@ def _fetch(url: str, target: Path, sha256: str, max_bytes: int, timeout: float) 
                     out.write(chunk)
             out.flush()
             os.fsync(out.fileno())
-        found = _content_sha256(part, max_bytes)
+        found = _content_sha256(part, max_bytes, packed)
         if found != sha256:
             raise ValueError(f"checksum {found[:12]}... instead of {sha256[:12]}...")
         part.replace(target)
@@ -73,10 +78,37 @@ def _fetch(url: str, target: Path, sha256: str, max_bytes: int, timeout: float) 
         part.unlink(missing_ok=True)
 
 
-def _content_sha256(path: Path, max_packed: int) -> str:
+def unpack(archive: Path, folder: Path, names: Sequence[str], max_bytes: int = 512 << 20) -> None:
+    """Write the files `names` of a .tar.gz archive into `folder`, whatever folders they lie in
+    there; each appears once it is complete. Raises `DataFileError` for an archive that is damaged
+    or lacks one, and for a file of more than `max_bytes`."""
+    import tarfile
+
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = set(names)
+    try:
+        with tarfile.open(archive, "r|gz") as members:
+            for member in members:
+                name = member.name.rpartition("/")[2]
+                if name not in missing or not member.isfile():
+                    continue
+                content = members.extractfile(member)
+                if content is None or not 0 <= member.size <= max_bytes:
+                    raise ValueError(f"{name} has {member.size} bytes, the limit is {max_bytes}")
+                with replacing(folder / name) as out:
+                    shutil.copyfileobj(content, out)
+                missing.discard(name)
+    except (tarfile.TarError, zlib.error, EOFError, ValueError) as error:
+        raise DataFileError("download", archive, f"damaged ({error})", "remove it") from None
+    if missing:
+        lacks = f"lacks {', '.join(sorted(missing))}"
+        raise DataFileError("download", archive, lacks, "remove it, and try again")
+
+
+def _content_sha256(path: Path, max_packed: int, packed: bool) -> str:
     digest = hashlib.sha256()
     left = 64 * max_packed
-    with gzip.open(path, "rb") as unpacked:
+    with path.open("rb") if packed else gzip.open(path, "rb") as unpacked:
         while chunk := unpacked.read(_CHUNK):
             left -= len(chunk)
             if left < 0:

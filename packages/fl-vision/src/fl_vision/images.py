@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
@@ -62,9 +64,46 @@ def read_image(
     if size is not None:
         require_size(size, max_pixels)
     with open_image(path, grayscale=grayscale, upright=upright, max_pixels=max_pixels) as image:
-        if size is not None and (image.height, image.width) != size:
-            image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR, reducing_gap=3.0)
-        return pixels_of(image)
+        return pixels_of(resized(image, size))
+
+
+@checked
+def decode_image(
+    data: bytes,
+    *,
+    name: str | Path = "image",
+    size: tuple[int, int] | None = None,
+    grayscale: bool = False,
+    upright: bool = True,
+    max_pixels: int = MAX_PIXELS,
+) -> ft.Tensor:
+    """As `read_image`, of an image file's content that lies in memory, in an archive say. Errors
+    call it `name`. Raises `UsageError` and `DataFileError` as `read_image` does."""
+    if size is not None:
+        require_size(size, max_pixels)
+    mode = "L" if grayscale else "RGB"
+    image = _picture(io.BytesIO(data), Path(name), len(data), mode, upright, max_pixels)
+    return pixels_of(resized(image, size))
+
+
+def resized(image: Image.Image, size: tuple[int, int] | None) -> Image.Image:
+    """The picture resampled to (height, width), if that is given and it has another size."""
+    if size is None or (image.height, image.width) == size:
+        return image
+    return image.resize((size[1], size[0]), Image.Resampling.BILINEAR, reducing_gap=3.0)
+
+
+@checked
+def image_size(path: str | Path) -> tuple[int, int]:
+    """(height, width) of an image file as it is stored, from its header alone.
+
+    Raises `DataMissingError` and `DataFileError` as `read_image` does.
+    """
+    path = Path(path)
+    _size_of(path)
+    with _blamed(path), Image.open(path) as image:
+        width, height = image.size
+    return height, width
 
 
 @checked
@@ -98,17 +137,29 @@ def require_size(size: object, max_pixels: int = MAX_PIXELS) -> None:
 
 def _decoded(path: Path, mode: str, upright: bool, max_pixels: int) -> Image.Image:
     nbytes = _size_of(path)
+    return _picture(path, path, nbytes, mode, upright, max_pixels)
+
+
+def _picture(
+    source: Path | BinaryIO, path: Path, nbytes: int, mode: str, upright: bool, max_pixels: int
+) -> Image.Image:
+    with _blamed(path, max_pixels), Image.open(source) as image:
+        width, height = image.size
+        if width * height > max_pixels:
+            raise _too_large(path, f"{width} x {height} pixels", max_pixels)
+        # The decoder begins again, in part, with each piece of a file: it gets all at once.
+        image.decodermaxblock = max(image.decodermaxblock, nbytes)
+        image.load()
+        picture = image if image.mode == mode else _eight_bit(image).convert(mode)
+        turn = _UPRIGHT.get(_orientation(image)) if upright else None
+        return picture if turn is None else picture.transpose(turn)
+
+
+@contextmanager
+def _blamed(path: Path, max_pixels: int = MAX_PIXELS) -> Iterator[None]:
+    """Errors of decoders as errors of the file."""
     try:
-        with Image.open(path) as image:
-            width, height = image.size
-            if width * height > max_pixels:
-                raise _too_large(path, f"{width} x {height} pixels", max_pixels)
-            # The decoder begins again, in part, with each piece of a file: it gets all at once.
-            image.decodermaxblock = max(image.decodermaxblock, nbytes)
-            image.load()
-            picture = image if image.mode == mode else _eight_bit(image).convert(mode)
-            turn = _UPRIGHT.get(_orientation(image)) if upright else None
-            return picture if turn is None else picture.transpose(turn)
+        yield
     except DataFileError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):

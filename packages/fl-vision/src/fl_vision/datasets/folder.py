@@ -89,8 +89,11 @@ class ImageFolder(Dataset):
         return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[ft.Tensor, ft.Tensor]:
-        number = check_index(index, len(self.paths), "ImageFolder")
-        path = self.paths[number]
+        return self.image(index), self.target(index)
+
+    def image(self, index: int) -> ft.Tensor:
+        """The picture (C, H, W) of sample `index`."""
+        path = self.paths[check_index(index, len(self.paths), "ImageFolder")]
         image = self._read(path)
         if image.shape[1:] != self.size:
             raise DataFileError(
@@ -99,7 +102,12 @@ class ImageFolder(Dataset):
                 f"is {_by(image.shape[1:])}, {self.paths[0]} is {_by(self.size)}",
                 "give --image-size HxW to bring all images to one size",
             )
-        return image, ft.asarray(self.labels[number], dtype=ft.int64)
+        return image
+
+    def target(self, index: int) -> ft.Tensor:
+        """The label of sample `index`, 0-d int64."""
+        number = check_index(index, len(self.paths), "ImageFolder")
+        return ft.asarray(self.labels[number], dtype=ft.int64)
 
     def _first_size(self, skip_bad: bool) -> tuple[int, int]:
         for path in self.paths:
