@@ -88,7 +88,7 @@ def test_large_vocabularies_take_four_bytes(tmp_path):
 
 
 def test_writing_does_not_hold_the_corpus(tmp_path):
-    """Texts are taken as they are written: the first part is in the file before the last is read."""
+    """The first part is in the file before the last text is asked for."""
     seen = []
 
     def texts():

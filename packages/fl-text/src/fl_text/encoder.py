@@ -237,6 +237,15 @@ def as_numbers(ids: Sequence[int] | ft.Array, size: int) -> list[int]:
     return list(values)
 
 
+def check_encoder(encoder: object, where: str) -> None:
+    """Raises `TextError` for what is no `TextEncoder`."""
+    if not isinstance(encoder, TextEncoder) or isinstance(encoder, type):
+        raise TextError(
+            f"[{where}] tokenizer {encoder!r:.50} is no TextEncoder: give a Tokenizer, or the "
+            "WordEncoder of a Dictionary"
+        )
+
+
 def digest(*parts: Any) -> str:
     """A fingerprint of values that JSON can say."""
     text = json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from operator import sub
 
 import fl_tensor as ft
 from fl_data import DataError, Sample
@@ -44,11 +45,15 @@ class Documents:
     def lengths(self) -> array[int]:
         """How many numbers each document has."""
         frame = len(self.before) + len(self.after)
-        found = array("q")
-        for index in range(len(self)):
-            start, stop = self.bounds(index)
-            found.append(stop - start + frame)
-        return found
+        try:
+            found = array("q", map(sub, self.starts[1:], self.starts))
+            sound = not found or min(found) >= 0
+        except OverflowError:
+            sound = False
+        if not sound:
+            for index in range(len(self)):
+                self.bounds(index)  # which names the document
+        return array("q", (length + frame for length in found)) if frame else found
 
     def numbers(self, index: int, most: int | None = None) -> array[int]:
         """The numbers of a document, the first `most` of them if it has more."""

@@ -13,7 +13,7 @@ from fl_text.datasets.packing import PackedDocuments
 from fl_text.datasets.token_file import TokenFile
 from fl_text.datasets.token_lines import TokenLines
 from fl_text.datasets.token_stream import TokenStream
-from fl_text.encoder import TextEncoder
+from fl_text.encoder import TextEncoder, check_encoder
 from fl_text.errors import TextError
 
 MODES = ("pack", "line", "documents")
@@ -44,11 +44,7 @@ def lm_dataset(
     A token file has the end tokens that it was written with. Raises `TextError` where that is not
     what `eos` asks for, or where another tokenizer has written it.
     """
-    if not isinstance(tokenizer, TextEncoder):
-        raise TextError(
-            f"[lm_dataset] tokenizer {tokenizer!r:.50} is no TextEncoder: give a Tokenizer, or the "
-            "WordEncoder of a Dictionary"
-        )
+    check_encoder(tokenizer, "lm_dataset")
     if mode not in MODES:
         raise TextError(f"[lm_dataset] unknown mode {mode!r}: use one of {MODES}")
     if context is None and mode != "line":

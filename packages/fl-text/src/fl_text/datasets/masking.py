@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import fl_tensor as ft
 from fl_data import DataError, Sample, check_count
 from fl_tensor.annotations import Checked
-from fl_text.encoder import TextEncoder
+from fl_text.encoder import TextEncoder, check_encoder
 from fl_text.errors import TextError
 
 _ROLES = ("pad", "unk", "bos", "eos", "mask")
@@ -56,6 +56,7 @@ class TokenMasking(Checked):
                 f"[TokenMasking] random_prob {random_prob} and same_prob {same_prob} are more than "
                 "1 together: what is left is the share of the mask token"
             )
+        check_encoder(tokenizer, "TokenMasking")
         self.mask_min_length = check_count(mask_min_length, "mask_min_length", "TokenMasking", 1)
         self.mask_prob, self.random_prob, self.same_prob = mask_prob, random_prob, same_prob
         self.mask, self.ignore_index = tokenizer.need("mask"), ignore_index

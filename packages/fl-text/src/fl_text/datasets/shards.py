@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from fl_data import ShardStream
+from fl_data import ShardStream, check_count
 from fl_text.corpus import MAX_LINE, read_lines
 from fl_text.errors import TextError, TextFileError
 
@@ -39,7 +39,8 @@ class TextShards(ShardStream):
         names = [os.fspath(path) for path in paths]
         if not names:
             raise TextError("[TextShards] no paths: give at least one")
-        self._skip_bad, self._max_line = skip_bad, max_line
+        self._skip_bad = skip_bad
+        self._max_line = check_count(max_line, "max_line", "TextShards", least=1)
         #: How many bad lines each shard has, as far as it was read.
         self._bad: dict[str, int] = {}
         super().__init__(

@@ -12,7 +12,7 @@ from typing import Any
 import fl_tensor as ft
 from fl_data import DataError, Sample, Stream
 from fl_text.datasets.documents import check_context
-from fl_text.encoder import TextEncoder
+from fl_text.encoder import TextEncoder, check_encoder
 from fl_text.errors import TextError
 
 #: So many texts are encoded at once.
@@ -38,6 +38,7 @@ class TokenChunks(Stream):
         eos: bool = True,
     ) -> None:
         check_context(context, "TokenChunks")
+        check_encoder(tokenizer, "TokenChunks")
         for role in ["bos"] * bos + ["eos"] * eos:
             tokenizer.need(role)
         self._texts, self._tokenizer = texts, tokenizer

@@ -91,9 +91,9 @@ class TokenFile(Documents):
             ) from error
         self._content = memoryview(mapped)
         head = self._head
-        kind = "H" if head.width == 2 else "I"
-        tokens = self._content[HEAD.size : HEAD.size + head.tokens * head.width].cast(kind)
-        super().__init__(tokens, self._content[head.starts :].cast("Q"))
+        tokens = self._content[HEAD.size : HEAD.size + head.tokens * head.width]
+        numbers = tokens.cast("H") if head.width == 2 else tokens.cast("I")
+        super().__init__(numbers, self._content[head.starts :].cast("Q"))
         if self.starts[0] != 0 or self.starts[len(self)] != self.count:
             raise self._damaged("the documents do not add up to its tokens")
         if tokenizer is not None:
@@ -178,8 +178,7 @@ class TokenFile(Documents):
             found = crc32(self._content[start : start + _BLOCK], found)
         if found != self._head.content:
             raise self._damaged("its content does not match its checksum")
-        for index in range(len(self)):
-            self.bounds(index)
+        self.lengths()
 
     def _damaged(self, problem: str) -> TextFileError:
         return TextFileError(self.path, f"damaged: {problem}", _AGAIN)

@@ -15,7 +15,7 @@ from fl_tensor.annotations import explained
 from fl_tensor.files import replacing
 from fl_text.corpus import as_texts
 from fl_text.datasets.token_file import BOS, EOS, HEAD, MAGIC, VERSION, Head
-from fl_text.encoder import TextEncoder, fingerprint_of
+from fl_text.encoder import TextEncoder, check_encoder, fingerprint_of
 from fl_text.errors import TextError, TextFileError
 
 _IN_MEMORY = 1 << 24
@@ -43,6 +43,7 @@ def write_tokens(
     Raises `TextError` where there is no token, or for an encoder without fingerprint, and
     `TextFileError` where the file cannot be written.
     """
+    check_encoder(tokenizer, "write_tokens")
     fingerprint = bytes.fromhex(fingerprint_of(tokenizer))
     if sys.byteorder != "little":
         raise TextError("[write_tokens] token files are for little-endian machines")
@@ -50,11 +51,10 @@ def write_tokens(
     if strip:
         given = (text.rstrip("\r\n") for text in given if text.strip())
     kind, width = ("H", 2) if len(tokenizer) <= 1 << 16 else ("I", 4)
-    folder = os.path.dirname(os.path.realpath(path))
     try:
         with (
             replacing(path) as file,
-            tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=folder) as starts,
+            tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=os.path.dirname(file.name)) as starts,
         ):
             file.write(b"\0" * HEAD.size)
             content = _Summed(file)
@@ -70,7 +70,7 @@ def write_tokens(
             starts.write(count.to_bytes(8, "little"))
             content.write(b"\0" * (-count * width % 8))
             starts.seek(0)
-            shutil.copyfileobj(starts, content, _BLOCK)  # type: ignore[misc]
+            shutil.copyfileobj(starts, content, _BLOCK)
             flags = BOS * bos + EOS * eos
             sizes = (width, len(tokenizer), count, documents)
             file.seek(0)
