@@ -122,6 +122,11 @@ def test_what_is_hidden_depends_on_seed_epoch_and_index(tokenizer):
     assert first == masked(1, 0, threads=2)
     assert first != masked(1, 1)
     assert first != masked(2, 0)
+    masking, generator = text.TokenMasking(tokenizer), ft.Generator(3)
+    tokens = ft.asarray(row(tokenizer, 40))
+    found = [masking((tokens,), generator)[1].tolist() for _ in range(2)]
+    assert found[0] != found[1]
+    assert found[0] == masking((tokens,), ft.Generator(3))[1].tolist()
 
 
 def test_fields_between_stay_and_the_loss_ignores_the_rest(tokenizer):

@@ -6,10 +6,12 @@ Devlin et al., BERT: pre-training of deep bidirectional transformers for languag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from array import array
+from collections.abc import Callable, Iterator
 
 import fl_tensor as ft
-from fl_data import DataError, Sample, check_count
+from fl_data import DataError, Sample, check_count, mix
 from fl_tensor.annotations import Checked
 from fl_text.encoder import TextEncoder, check_encoder
 from fl_text.errors import TextError
@@ -68,21 +70,22 @@ class TokenMasking(Checked):
 
     def __call__(self, sample: Sample, generator: ft.Generator) -> Sample:
         tokens = _tokens(sample)
-        targets = [self.ignore_index] * len(tokens)
-        places = list(self._places(tokens, _Draws(generator, 2 * len(tokens) + 2)))
-        kinds = generator.uniform((len(places),), dtype=ft.float32).tolist()
-        others = generator.integers(0, len(self._ordinary), (len(places),)).tolist()
-        for place, kind, other in zip(places, kinds, others, strict=True):
+        targets = array("q", [self.ignore_index]) * len(tokens)
+        # Numbers one by one cost far less than tensors of them, whose sizes would all differ.
+        draw = random.Random(mix(generator.seed, generator.offset)).random
+        generator.offset += 1  # the next text has other numbers
+        for place in list(self._places(tokens, draw)):
             targets[place] = tokens[place]
+            kind, other = draw(), draw()
             if kind < self.random_prob:
-                tokens[place] = self._ordinary[other]
+                tokens[place] = self._ordinary[int(other * len(self._ordinary))]
             elif kind >= self.random_prob + self.same_prob:
                 tokens[place] = self.mask
         hidden, wanted = (ft.asarray(values, ft.int64) for values in (tokens, targets))
         assert isinstance(sample, tuple)
         return (hidden, *sample[1:-1], wanted)
 
-    def _places(self, tokens: list[int], draws: _Draws) -> Iterator[int]:
+    def _places(self, tokens: array[int], draw: Callable[[], float]) -> Iterator[int]:
         """What is hidden: spans that do not overlap, in every run of tokens that are not special.
 
         Of `n` tokens, `k` spans of `m` are as `k` of `n - k (m - 1)` places, each then widened to
@@ -90,19 +93,13 @@ class TokenMasking(Checked):
         """
         least = self.mask_min_length
         for start, size in self._runs(tokens):
-            count = min(int(self.mask_prob * size / least + draws.next()), size // least)
+            count = min(int(self.mask_prob * size / least + draw()), size // least)
             slots = size - count * (least - 1)
-            place = start
-            for left in range(slots, 0, -1):  # selection sampling: Knuth 3.4.2, algorithm S
-                if count == 0:
-                    break
-                if draws.next() * left < count:
-                    yield from range(place, place + least)
-                    place, count = place + least, count - 1
-                else:
-                    place += 1
+            for number, slot in enumerate(_chosen(slots, count, draw)):
+                first = start + slot + number * (least - 1)
+                yield from range(first, first + least)
 
-    def _runs(self, tokens: list[int]) -> Iterator[tuple[int, int]]:
+    def _runs(self, tokens: array[int]) -> Iterator[tuple[int, int]]:
         """Where tokens that are not special begin, and how many follow one another."""
         start = 0
         for place, token in enumerate([*tokens, self.mask]):
@@ -115,18 +112,17 @@ class TokenMasking(Checked):
         return f"TokenMasking(mask_prob={self.mask_prob}, mask_min_length={self.mask_min_length})"
 
 
-class _Draws:
-    """Uniform numbers in 0 .. 1, one after another."""
+def _chosen(size: int, count: int, draw: Callable[[], float]) -> list[int]:
+    """`count` different numbers below `size`, in order; every choice is as likely (R. Floyd, in
+    Bentley, Programming pearls: a sample of brilliance, 1987)."""
+    found: set[int] = set()
+    for last in range(size - count, size):
+        number = int(draw() * (last + 1))
+        found.add(last if number in found else number)
+    return sorted(found)
 
-    def __init__(self, generator: ft.Generator, count: int) -> None:
-        self._numbers = iter(generator.uniform((count,), dtype=ft.float32).tolist())
 
-    def next(self) -> float:
-        number: float = next(self._numbers)
-        return number
-
-
-def _tokens(sample: Sample) -> list[int]:
+def _tokens(sample: Sample) -> array[int]:
     tokens = sample[0] if isinstance(sample, tuple) and sample else None
     if not isinstance(tokens, ft.Array) or tokens.ndim != 1 or not tokens.dtype.is_integer:
         what = f"{tokens.shape} of {tokens.dtype}" if isinstance(tokens, ft.Array) else "none"
@@ -134,5 +130,4 @@ def _tokens(sample: Sample) -> list[int]:
             f"[TokenMasking] the first field of a sample must be the integers (T,) of a text, got "
             f"{what}: put RandomTransform around the dataset, and Batch around that"
         )
-    numbers: list[int] = tokens.tolist()
-    return numbers
+    return array("q", tokens.tolist())
