@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import struct
+import sys
 from zlib import crc32
 
 import pytest
@@ -142,6 +143,24 @@ def _with_head(raw, **changes):
     fields = dict(zip(names, form.unpack(raw[: form.size]), strict=True)) | changes
     head = form.pack(*fields.values()) + raw[form.size : 60]
     return head + struct.pack("<I", crc32(head)) + raw[64:]
+
+
+def test_files_may_be_larger_than_memory(written):
+    """Ten billion tokens, of which the disk holds the first and the last."""
+    if sys.platform == "win32":
+        pytest.skip("needs files with holes")
+    path, _ = written
+    count = 10**10
+    head = _with_head(path.read_bytes(), tokens=count, documents=1)[:64]
+    with path.open("wb") as file:
+        file.write(head)
+        file.seek(64 + 2 * count - 4)
+        file.write(struct.pack("<HHQQ", 7, 8, 0, count))
+    ds = text.TokenStream(text.TokenFile(path), 9)
+    assert len(ds) == (count - 1) // 9
+    assert text.TokenFile(path).stretches([0, count - 3], 3).tolist() == [[0, 0, 0], [0, 7, 8]]
+    x, y = ds.__getitems__([len(ds) - 1, 0])
+    assert [x.tolist(), y.tolist()] == [[[0] * 8 + [7], [0] * 9], [[0] * 7 + [7, 8], [0] * 9]]
 
 
 @pytest.mark.parametrize(
