@@ -1,6 +1,7 @@
 """Tokens per second of the datasets of ``fl_text``, beside PyTorch's ``DataLoader``.
 
-Claim: at least as many as PyTorch in every case. Batches have 32 samples of a mapped token file.
+Claims: at least twice as many as PyTorch for windows, and 0.9 times as many for lines. Masking has
+no claim: here it is a function on single samples. Batches have 32 samples of a mapped token file.
 PyTorch reads it by ``numpy.memmap``, as loaders of language models do.
 
     windows   random stretches of 512 tokens, with their targets
