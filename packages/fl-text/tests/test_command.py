@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+import fl_text as text
 from fl_text.cli import main
 
 
@@ -112,6 +113,23 @@ def test_tokenize_by_a_tokenizer_and_back(tmp_path, corpus_file, run, refuse, to
     )
     assert run("tokenize", numbers, *command, "--decode") == page
     assert "words.json" in refuse("tokenize", numbers, "--tokenizer", tmp_path / "words.json")
+
+
+def test_tokenize_into_a_token_file(tmp_path, corpus_file, run, refuse, tokenizers):
+    tokenizer = tokenizers["bpe"]
+    tokenizer.save(tmp_path / "tokenizer.json")
+    out = tmp_path / "corpus.tokens"
+    command = ["tokenize", corpus_file, "--tokenizer", tmp_path / "tokenizer.json", "--token-file"]
+    (printed,) = run(*command, "-o", out, "--bos", "--eos")
+    file = text.TokenFile(out, tokenizer)
+    assert printed == f"{out}: {file.count} tokens in 3 lines; {tokenizer.fingerprint()}"
+    lines = corpus_file.read_text("utf-8").splitlines()
+    assert file[2].tolist() == tokenizer.encode(lines[2], bos=True, eos=True)
+    corpus_file.write_text("\n \n")
+    assert "the texts have no tokens" in refuse(*command, "-o", out)
+    assert text.TokenFile(out).count == file.count  # the old one stays
+    with pytest.raises(SystemExit):
+        main([str(argument) for argument in command])
 
 
 def test_errors_are_one_line(tmp_path, corpus_file, refuse):

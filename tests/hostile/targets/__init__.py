@@ -26,6 +26,7 @@ from targets import (
     speech_decoders,
     speech_features,
     tensors,
+    text_data,
     texts,
     training,
     vision_datasets,
@@ -38,6 +39,7 @@ FAMILIES = (
     *(speech_criteria, speech_asg, speech_decoders, speech_data, acoustic_models),
     *(speech_activity,),
     *(vision_datasets,),
+    *(speech_activity, text_data),
 )
 
 

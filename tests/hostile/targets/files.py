@@ -306,31 +306,10 @@ TARGETS: list[Target] = [
     ),
     target("text.SpecialTokens", {}, pad="string", unk="string"),
     target(
-        "text.TokenStream",
-        {"tokens": list(range(20)), "context": 4},
-        tokens="choice",
-        context="positive",
-    ),
-    target(
-        "text.TokenLines",
-        {"texts": [[1, 2, 3]], "context": 4, "pad": 0},
-        texts="iterable",
-        context="positive",
-        pad="count",
-    ),
-    target(
         "text.Tokenizer loaded",
         {"0": At("t.json", _written("t.json", lambda path: _trained().save(path)))},
         _0="input_path",
         call=text.Tokenizer.load,
-    ),
-    target(
-        "text.lm_dataset",
-        {"texts": ["some words and more words"] * 3, "tokenizer": lambda: _trained(), "context": 2},
-        texts="iterable",
-        tokenizer="module",
-        context="positive",
-        mode="choice",
     ),
 ]
 UNTRIED: dict[str, str] = {

@@ -127,6 +127,10 @@ class Dictionary:
         """`get_entry` of each number."""
         return [self.get_entry(index) for index in indices]
 
+    def entries(self) -> list[tuple[str, int]]:
+        """All tokens with their numbers, aliases included, in the order in which they came."""
+        return list(self._index_of.items())
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file for `Dictionary(path)`, replacing one of that name once it is complete.
 

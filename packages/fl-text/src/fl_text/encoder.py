@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -22,7 +24,8 @@ class TextEncoder(Protocol):
     """Text to token numbers 0 .. `len(encoder) - 1` and back, as `lm_dataset` uses it.
 
     `Tokenizer`, `WordEncoder` and `SpellingEncoder` are encoders. `bos_id` is the number of the
-    token before a text, None without one.
+    token before a text, None without one. An encoder whose tokens are to be kept in files also has
+    a method `fingerprint() -> str`, of 32 hexadecimal digits.
     """
 
     bos_id: int | None
@@ -107,6 +110,15 @@ class DictionaryEncoder(ABC):
             numbers = [number for number in numbers if number not in self._special_ids]
         return self._decoded(numbers)
 
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits, which differ where a text may have other numbers."""
+        tokens, names = self.tokens.entries(), self.special.names()
+        return digest(type(self).__name__, tokens, self.unk_id, names, *self._rules())
+
+    def _rules(self) -> list[Any]:
+        """What else the numbers of a text depend on."""
+        return []
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -164,6 +176,9 @@ class SpellingEncoder(DictionaryEncoder):
             for spelling in spellings:
                 self._words.setdefault(tuple(spelling), word)
 
+    def _rules(self) -> list[Any]:
+        return [list(self._numbers.items()), self.max_reps, self.separator, self.letters]
+
     def _encoded(self, text: str) -> list[int]:
         numbers: list[int] = []
         for word in split_words(text):
@@ -220,3 +235,30 @@ def as_numbers(ids: Sequence[int] | ft.Array, size: int) -> list[int]:
                 f"[decode] ids[{place}] is {number}, the vocabulary has 0 .. {size - 1}"
             )
     return list(values)
+
+
+def check_encoder(encoder: object, where: str) -> None:
+    """Raises `TextError` for what is no `TextEncoder`."""
+    if not isinstance(encoder, TextEncoder) or isinstance(encoder, type):
+        raise TextError(
+            f"[{where}] tokenizer {encoder!r:.50} is no TextEncoder: give a Tokenizer, or the "
+            "WordEncoder of a Dictionary"
+        )
+
+
+def digest(*parts: Any) -> str:
+    """A fingerprint of values that JSON can say."""
+    text = json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def fingerprint_of(encoder: TextEncoder) -> str:
+    """The fingerprint of an encoder; raises `TextError` for one that gives none."""
+    give = getattr(encoder, "fingerprint", None)
+    found = give() if callable(give) else None
+    if not isinstance(found, str) or len(found) != 32 or set(found) - set("0123456789abcdef"):
+        raise TextError(
+            f"[TokenFile] {type(encoder).__name__} gives no fingerprint: add a method "
+            "fingerprint() -> str of 32 hexadecimal digits, which differ where numbers may differ"
+        )
+    return found

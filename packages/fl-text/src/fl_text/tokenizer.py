@@ -12,7 +12,7 @@ from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular, replacing
 from fl_text import training
 from fl_text.corpus import as_texts
-from fl_text.encoder import as_numbers
+from fl_text.encoder import as_numbers, digest
 from fl_text.errors import TextError, TextFileError
 from fl_text.parallel import many_threads, settle
 from fl_text.special import FOREIGN, SpecialTokens
@@ -106,6 +106,10 @@ class Tokenizer:
                 file.write(text.encode())
         except OSError as error:
             raise TextFileError(path, str(error.strerror), "check its folder") from error
+
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits, which differ where a text may have other numbers."""
+        return digest(self._inner.to_str(), self.special.names())
 
     def __len__(self) -> int:
         return self._size

@@ -7,15 +7,20 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from fl_memory.subcommands import at_least
 from fl_tensor.files import replacing
 from fl_text.corpus import TextFiles
+from fl_text.datasets.token_file import TokenFile
+from fl_text.datasets.token_writing import write_tokens
 from fl_text.dictionary import Dictionary
-from fl_text.encoder import SpellingEncoder, TextEncoder, WordEncoder
+from fl_text.encoder import SpellingEncoder, WordEncoder
 from fl_text.errors import TextFileError
 from fl_text.lexicon import load_words
 from fl_text.tokenizer import Tokenizer
+
+_Encoder: TypeAlias = Tokenizer | WordEncoder | SpellingEncoder
 
 
 def main(arguments: list[str]) -> int:
@@ -31,7 +36,10 @@ def main(arguments: list[str]) -> int:
     add("files", type=Path, nargs="+", metavar="FILE", help="UTF-8 text, or numbers")
     add("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
     add("--decode", action="store_true", help="numbers to text")
+    add("--bos", action="store_true", help="write the beginning token before each line")
     add("--eos", action="store_true", help="write the end token after each line")
+    add("--token-file", action="store_true", help="write a token file, for training, without blank "
+        "lines; input files may be compressed by gzip")  # fmt: skip
     kind = parser.add_mutually_exclusive_group(required=True).add_argument
     kind("--dictionary", type=Path, metavar="FILE", help="a token a line, numbered from 0")
     kind("--tokenizer", type=Path, metavar="FILE", help="a tokenizer.json")
@@ -43,7 +51,15 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if given.lexicon is not None and given.dictionary is None:
         parser.error("--lexicon needs --dictionary, which numbers the tokens of spellings")
+    if given.token_file and (given.output is None or given.decode):
+        parser.error("--token-file needs --output, and goes without --decode")
     encoder = _encoder(given)
+    if given.token_file:
+        texts, ends = TextFiles(*given.files), {"bos": given.bos, "eos": given.eos}
+        count = write_tokens(given.output, texts, encoder, strip=True, **ends)
+        documents = len(TokenFile(given.output))
+        print(f"{given.output}: {count} tokens in {documents} lines; {encoder.fingerprint()}")
+        return 0
     lines = _decoded(encoder, given.files) if given.decode else _encoded(encoder, given)
     if given.output is None:
         for line in lines:
@@ -54,7 +70,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _encoder(given: argparse.Namespace) -> TextEncoder:
+def _encoder(given: argparse.Namespace) -> _Encoder:
     if given.tokenizer is not None:
         return Tokenizer.load(given.tokenizer)
     tokens = Dictionary(given.dictionary)
@@ -64,13 +80,13 @@ def _encoder(given: argparse.Namespace) -> TextEncoder:
     return SpellingEncoder(lexicon, tokens, given.replabels, given.separator, given.letters)
 
 
-def _encoded(encoder: TextEncoder, given: argparse.Namespace) -> Iterator[str]:
+def _encoded(encoder: _Encoder, given: argparse.Namespace) -> Iterator[str]:
     stripped = (line.rstrip("\n") for line in TextFiles(*given.files))
-    for numbers in encoder.encode_corpus(stripped, eos=given.eos):
+    for numbers in encoder.encode_corpus(stripped, bos=given.bos, eos=given.eos):
         yield " ".join(map(str, numbers)) + "\n"
 
 
-def _decoded(encoder: TextEncoder, files: list[Path]) -> Iterator[str]:
+def _decoded(encoder: _Encoder, files: list[Path]) -> Iterator[str]:
     for path in files:
         for place, line in enumerate(TextFiles(path), 1):
             with _named(path, place):

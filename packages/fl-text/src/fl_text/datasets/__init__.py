@@ -1,0 +1,1 @@
+"""Datasets and streams of token numbers."""
