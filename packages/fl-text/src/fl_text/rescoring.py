@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import fl_tensor as ft
-from fl_nn import evaluating
+from fl_nn import Module, evaluating
 from fl_tensor.annotations import explained
 from fl_text.errors import TextError
 from fl_text.models.protocols import CausalNetwork
@@ -45,7 +45,7 @@ def sequence_log_probs(
     _check([[start], *rows], network.head.tokens)
     found = [0.0] * len(rows)
     order = sorted((k for k, row in enumerate(rows) if row), key=lambda k: len(rows[k]))
-    with evaluating(network):
+    with evaluating(cast(Module, network)):
         for length, group in groupby(order, key=lambda k: len(rows[k])):
             alike, size = list(group), max(1, batch_tokens // length)
             for first in range(0, len(alike), size):

@@ -16,7 +16,10 @@ class Head(Protocol):
     A head is an `fl_nn.Module`: its parameters are trained with those of the network.
     """
 
-    tokens: int
+    @property
+    def tokens(self) -> int:
+        """How many tokens there are."""
+        ...
 
     def __call__(self, hidden: ft.Array) -> Any:
         """Scores (..., tokens), whose softmax are the probabilities."""

@@ -99,9 +99,11 @@ class MaskedLM(nn.Module):
         """The output behind `hidden`, with the parameters that this network has."""
         tokens, size = self.bert.embedding.weight.shape
         if self.output is not None:
-            return FullSoftmax(size, tokens, bias=self.output.bias, weight=self.output.weight)
-        assert self.bias is not None  # tied
-        return FullSoftmax(size, tokens, bias=self.bias, weight=self.bert.embedding.weight)
+            weight, bias = self.output.weight, self.output.bias
+        else:
+            weight, bias = self.bert.embedding.weight, self.bias
+        assert bias is not None  # neither is built without
+        return FullSoftmax(size, tokens, bias, weight)
 
     def forward(self, tokens: ft.Array, **options: Any) -> ft.Array:
         """`options` as BERT's forward has them."""

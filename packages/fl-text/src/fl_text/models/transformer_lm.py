@@ -50,8 +50,9 @@ class TransformerLanguageModel(nn.Module):
         _check(positions, steps, tied, cutoffs is not None or head is not None)
         self.tokens = tokens
         if cutoffs is None:
-            self.embedding: nn.Module = nn.Embedding(tokens, size)
-            self.embedding.weight.tensor = self.embedding.weight.tensor * size**-0.5
+            embedding = nn.Embedding(tokens, size)
+            embedding.weight.tensor = embedding.weight.tensor * size**-0.5
+            self.embedding: nn.Module = embedding
         else:
             self.embedding = nn.AdaptiveEmbedding(tokens, size, cutoffs, div_value)
         if positions == "learned":
@@ -76,7 +77,7 @@ class TransformerLanguageModel(nn.Module):
         if head is None and cutoffs is not None:
             head = AdaptiveSoftMax(size, tokens, cutoffs, div_value)
         elif head is None:
-            weight = self.embedding.weight if tied else None
+            weight = embedding.weight if tied else None
             head = FullSoftmax(size, tokens, bias=not tied, weight=weight)
         self.head: Any = head
 
