@@ -152,10 +152,10 @@ def test_expected_gradients_tend_to_those_of_the_full_softmax(full, vectors, tar
 
 def test_the_sum_of_exponentials_has_the_right_expectation(full):
     """p-hat of a target is 1 / (1 + S), where S estimates a sum of 39 terms. The mean of S over
-    1,000 draws lies within 4 standard errors."""
+    600 draws lies within 4 standard errors."""
     head = sharing(SampledSoftmax, full, 6, seed=0)
     vector, target = ft.Generator(7).normal((1, SIZE)), ft.asarray([2])
-    losses = [head.loss(vector, target).item() for _ in range(1000)]
+    losses = [head.loss(vector, target).item() for _ in range(600)]
     sums = np.expm1(losses)
     exact = math.expm1(full.loss(vector, target).item())
     assert abs(sums.mean() - exact) < 4 * sums.std() / math.sqrt(len(sums))
@@ -206,11 +206,13 @@ def test_sampled_softmax_learns_what_the_full_one_does():
     ft.seed(0)
     head = SampledSoftmax(1, 16, 10, seed=0)
     targets = ft.asarray(np.random.default_rng(0).choice(16, 1000, p=P))
-    optimizer = nn.Adam(head.parameters(), lr=0.05)
+    optimizer = nn.Adam(head.parameters(), lr=0.1)
+    schedule = nn.ExponentialLR(optimizer, 0.97)
     for _ in range(150):
         optimizer.zero_grad()
         head.loss(ft.zeros((1000, 1)), targets).backward()
         optimizer.step()
+        schedule.step()
     found = head.eval().log_probs(ft.zeros((1, 1)))[0, :3].numpy()
     assert np.abs(found - np.log(P[:3])).max() < 0.15
 
