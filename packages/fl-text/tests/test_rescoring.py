@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_refused():
         sequence_log_probs(network, [[1.5]], BOS)
     with pytest.raises(TextError, match=r"a str has no hidden\(\) and head"):
         sequence_log_probs("gpt2", [[1]], BOS)
-    with pytest.raises(TextError, match="batch_tokens=0: give at least 1"):
+    with pytest.raises(TextError, match="batch_tokens=0: give a whole number"):
         sequence_log_probs(network, [[1]], BOS, batch_tokens=0)
     with pytest.raises(ft.ShapeError, match="4 positions"):
         sequence_log_probs(network, [[1] * 5], BOS)

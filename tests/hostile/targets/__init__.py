@@ -13,6 +13,7 @@ from targets import (
     decoders,
     files,
     kernels,
+    language_model_networks,
     layers,
     ngrams,
     numpy_names,
@@ -35,7 +36,7 @@ FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files),
     *(processes, texts, ngrams, decoders, sequence_decoders, speech_features, sounds),
     *(speech_criteria, speech_asg, speech_decoders, speech_data, acoustic_models),
-    *(speech_activity,),
+    *(speech_activity, language_model_networks),
 )
 
 
@@ -63,6 +64,8 @@ for _part in ("linalg", "random"):  # the same functions
     PUBLIC -= {f"ft.{_part}.{name}" for name in dir(PACKAGES["ft"]) if name != "norm"}
 PUBLIC -= {f"speech.features.{name}" for name in dir(PACKAGES["speech"])}  # the same
 PUBLIC -= {"ft.kernels.kernel", "text.language_model.NGramModel"}  # listed elsewhere
+PUBLIC -= {"text.rescoring.CausalNetwork", "text.token_model.Cache"}  # as those of text.models
+PUBLIC -= {"text.token_model.arrays_of", "text.token_model.join_rows"}  # used there, not offered
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}
 for _family in FAMILIES:

@@ -39,8 +39,10 @@ def sequence_log_probs(
             f"[sequence_log_probs] a {type(network).__name__} has no hidden() and head: give a "
             "fl_text.models.CausalNetwork"
         )
-    if batch_tokens < 1:
-        raise TextError(f"[sequence_log_probs] batch_tokens={batch_tokens}: give at least 1")
+    if not isinstance(batch_tokens, int) or batch_tokens < 1:
+        raise TextError(
+            f"[sequence_log_probs] batch_tokens={batch_tokens!r}: give a whole number from 1 on"
+        )
     rows = [list(sequence) + ([] if end is None else [end]) for sequence in sequences]
     _check([[start], *rows], network.head.tokens)
     found = [0.0] * len(rows)

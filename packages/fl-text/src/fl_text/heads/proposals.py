@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import fl_tensor as ft
-from fl_tensor.annotations import Checked, explained
+from fl_tensor.annotations import Checked, checked, explained
 from fl_text.errors import TextError
 
 
@@ -58,7 +58,7 @@ class Proposal(Checked):
         return f"Proposal({self.tokens} tokens)"
 
 
-@explained
+@checked
 def log_uniform(tokens: int) -> Proposal:
     """p(k) = log((k + 2) / (k + 1)) / log(tokens + 1), for tokens by falling frequency (Zipf)."""
     if tokens < 1:
