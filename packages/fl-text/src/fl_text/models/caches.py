@@ -1,4 +1,4 @@
-"""What a causal network keeps of the tokens so far, with a row for each sequence."""
+"""Caches of causal networks: state of the tokens so far, with a row for each sequence."""
 
 from __future__ import annotations
 
