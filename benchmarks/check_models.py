@@ -20,7 +20,7 @@ import time
 from _measure import environment, parsed, parser_of, report
 
 import fl_memory
-from models import MODELS
+from models import PAPER_MODELS as MODELS
 from models.compare import BOUNDS, compare
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import fl_nn as nn
 from models.alexnet import AlexNet
 from models.asr import ASRTransformer
-from models.bert import BERT
+from models.bert import BERT, PaperBERT
 from models.resnet50 import ResNet50
 from models.vgg16 import VGG16
 from models.vit import ViT
@@ -32,19 +32,21 @@ class Model:
     """One row of the table.
 
     build       the class; its defaults are the model of the paper
-    paper       how many parameters the paper gives, in millions
+    paper       how many parameters the paper gives, in millions; None where the model is not its
     parameters  how many there are
     size        samples per batch in the benchmark
     small       settings of a miniature for tests
     still       settings that leave nothing to chance
+    alone       whether it is so large that one library at a time is measured
     """
 
     build: type[nn.Module]
-    paper: float
+    paper: float | None
     parameters: int
     size: int
     small: Mapping[str, Any]
     still: Mapping[str, Any] = field(default_factory=lambda: {"dropout": 0.0})
+    alone: bool = False
 
     def twin(self, **settings: Any) -> Any:
         """The same model of PyTorch, which is imported here and not before."""
@@ -70,7 +72,7 @@ MODELS = {
     ),
     "resnet50": Model(
         ResNet50,
-        paper=25.6,
+        paper=25,
         parameters=25_557_032,
         size=8,
         small=dict(depths=(2, 1, 1, 1), width=4, image=64, classes=10),
@@ -78,7 +80,7 @@ MODELS = {
     ),
     "bert": Model(
         BERT,
-        paper=108,
+        paper=None,
         parameters=108_625_722,
         size=4,
         small=dict(tokens=50, steps=12, size=24, heads=3, layers=3),
@@ -96,5 +98,18 @@ MODELS = {
         parameters=86_567_656,
         size=4,
         small=dict(patch=4, size=24, heads=3, layers=3, image=16, classes=10),
+    ),
+}
+
+#: The six, and the BERT-like model as large as the paper's, which only `paper_models.py` measures.
+PAPER_MODELS = {
+    **MODELS,
+    "paper-bert": Model(
+        PaperBERT,
+        paper=406,
+        parameters=405_828_697,
+        size=4,
+        small=dict(tokens=50, steps=12, size=24, heads=3, layers=3, positions=20),
+        alone=True,
     ),
 }

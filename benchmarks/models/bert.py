@@ -8,6 +8,8 @@ pooling and the layer in front of the output are left out.
 
 from __future__ import annotations
 
+from typing import Any
+
 import fl_nn as nn
 import fl_tensor as ft
 
@@ -15,7 +17,8 @@ Batch = tuple[ft.Tensor, ft.Tensor]
 
 
 class BERT(nn.Module):
-    """`layers` encoder layers over `steps` tokens of a vocabulary of `tokens`."""
+    """`layers` encoder layers over `steps` tokens of a vocabulary of `tokens`. There may be more
+    `positions`, and the output may have a matrix of its own, where it is not `tied`."""
 
     def __init__(
         self,
@@ -25,17 +28,20 @@ class BERT(nn.Module):
         heads: int = 12,
         layers: int = 12,
         dropout: float = 0.1,
+        positions: int | None = None,
+        tied: bool = True,
     ) -> None:
         self.tokens, self.steps = tokens, steps
         self.embedding = nn.Embedding(tokens, size)
         self.embedding.weight.tensor = nn.init.normal((tokens, size), std=0.02)
-        self.positions = nn.PositionEmbedding(steps, size)
+        self.positions = nn.PositionEmbedding(positions or steps, size)
         self.norm = nn.LayerNorm(size)
         self.dropout = nn.Dropout(dropout)
         self.layers = [
             nn.TransformerEncoderLayer(size, heads, 4 * size, dropout, "gelu")
             for _ in range(layers)
         ]
+        self.output = None if tied else nn.Parameter(nn.init.normal((tokens, size), std=0.02))
         self.bias = nn.Parameter(ft.zeros((tokens,)))
 
     def forward(self, tokens: ft.Array) -> ft.Array:
@@ -43,7 +49,8 @@ class BERT(nn.Module):
         x = self.dropout(self.norm(self.positions(self.embedding(tokens))))
         for layer in self.layers:
             x = layer(x)
-        return ft.linear(x, self.embedding.weight, self.bias)
+        output = self.embedding.weight if self.output is None else self.output
+        return ft.linear(x, output, self.bias)
 
     def batch(self, size: int, generator: ft.Generator | None = None) -> Batch:
         """Random tokens and the ones to predict (size, steps)."""
@@ -55,3 +62,22 @@ class BERT(nn.Module):
         """The mean cross entropy over all steps."""
         tokens, targets = batch
         return nn.cross_entropy(self(tokens), targets, axis=-1)
+
+
+class PaperBERT(BERT):
+    """With 406 million parameters, as the BERT-like model of the paper has. The paper prints no
+    settings: these are inferred from the number."""
+
+    def __init__(
+        self,
+        tokens: int = 50_265,
+        steps: int = 128,
+        size: int = 1024,
+        heads: int = 16,
+        layers: int = 24,
+        positions: int = 512,
+        **settings: Any,
+    ) -> None:
+        super().__init__(
+            tokens, steps, size, heads, layers, positions=positions, tied=False, **settings
+        )

@@ -55,13 +55,15 @@ def beside_torch(session: nox.Session) -> None:
 def oracles(session: nox.Session) -> None:
     """Compare with PyTorch on the CPU: packages/*/tests/oracles, benchmarks/tests/oracles."""
     folders = [*sorted(ROOT.glob("packages/*/tests/oracles")), ROOT / "benchmarks/tests/oracles"]
+    folders.append(ROOT / TEXT_ORACLES / "pytorch")
     found = [str(p.relative_to(ROOT)) for p in folders if p != ROOT / TEXT_ORACLES]
     session.run(torch_python, "-m", "pytest", "-q", *found, *session.posargs, external=True)
 
 
 @nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
 def text_oracles(session: nox.Session) -> None:
-    """Compare fl-text with flashlight-text and KenLM: packages/fl-text/tests/oracles."""
+    """Compare fl-text with flashlight-text and KenLM: packages/fl-text/tests/oracles. What needs
+    PyTorch alone is in its folder pytorch, which is skipped here."""
     ours = [*closure("fl-text"), "fl-jit"]
     install_editable(session, *ours, *test_requirements(*ours), *TEXT_PEERS)
     session.run("pytest", "-q", TEXT_ORACLES, *session.posargs)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import fl_tensor as ft
-from models import MODELS
+from models import PAPER_MODELS as MODELS
 
 torch = pytest.importorskip("torch")
 

@@ -13,6 +13,7 @@ from targets import (
     decoders,
     files,
     kernels,
+    language_model_networks,
     layers,
     ngrams,
     numpy_names,
@@ -40,6 +41,7 @@ FAMILIES = (
     *(speech_activity,),
     *(vision_datasets,),
     *(speech_activity, text_data),
+    *(speech_activity, language_model_networks),
 )
 
 
@@ -68,6 +70,8 @@ for _part in ("linalg", "random"):  # the same functions
 PUBLIC -= {f"speech.features.{name}" for name in dir(PACKAGES["speech"])}  # the same
 PUBLIC -= {f"vision.datasets.{name}" for name in dir(PACKAGES["vision"])}  # the same
 PUBLIC -= {"ft.kernels.kernel", "text.language_model.NGramModel"}  # listed elsewhere
+PUBLIC -= {"text.rescoring.CausalNetwork", "text.token_model.Cache"}  # as those of text.models
+PUBLIC -= {"text.token_model.arrays_of", "text.token_model.join_rows"}  # used there, not offered
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}
 for _family in FAMILIES:

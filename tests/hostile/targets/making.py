@@ -18,7 +18,7 @@ import fl_vision as vision
 from cases import Target
 from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
-from fl_text import decoder, language_model, ngram, token_model
+from fl_text import decoder, heads, language_model, models, ngram, rescoring, token_model
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
@@ -44,6 +44,9 @@ PACKAGES: dict[str, Any] = {
     "text.decoder": decoder,
     "text.language_model": language_model,
     "text.token_model": token_model,
+    "text.heads": heads,
+    "text.models": models,
+    "text.rescoring": rescoring,
 }
 
 

@@ -1,4 +1,4 @@
-"""A causal network, such as `fl_text.models.GPT2`, as language model of decoders."""
+"""A causal network, such as `fl_text.models.GPT2` or `GCNN`, as language model of decoders."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 import fl_autograd as ag
-import fl_nn as nn
 import fl_tensor as ft
 from fl_tensor.annotations import Checked
 from fl_text.errors import TextError
+from fl_text.models.caches import Cache, arrays_of, join_rows
 
 IntArray: TypeAlias = "np.ndarray[Any, Any]"
 FloatArray: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class CausalModel(Protocol):
-    """What a `TokenModel` calls; `GPT2` is one."""
+    """What a `TokenModel` calls; each `fl_text.models.CausalNetwork` is one."""
 
     training: bool
 
-    def __call__(self, tokens: ft.Array, caches: Sequence[nn.KVCache]) -> ft.Array:
+    def __call__(self, tokens: ft.Array, caches: Any) -> ft.Array:
         """Scores (N, T, vocabulary) of the tokens after `tokens` (N, T), which extend `caches`."""
         ...
 
-    def caches(self) -> list[nn.KVCache]:
-        """Empty caches, one for each layer."""
+    def caches(self) -> Sequence[Cache]:
+        """Empty caches, one for each layer that has one."""
         ...
 
 
 class _Block:
     """States of equal length that were made together: a row of each cache and of scores each."""
 
-    def __init__(self, caches: list[nn.KVCache], scores: FloatArray, handles: list[int]) -> None:
+    def __init__(self, caches: Sequence[Cache], scores: FloatArray, handles: list[int]) -> None:
         self.caches, self.scores, self.handles = caches, scores, handles
         self.live = len(handles)
 
@@ -48,8 +48,9 @@ class TokenModel(Checked):
     end     the token that ends a sequence; without one `finish` scores nothing
     tokens  the network's token for each token of the decoder, if their numbers differ
 
-    A state holds the keys and values of its sequence; a longer one takes over those of its parent
-    and runs the network for one token. Sequences of equal length run as one batch. Memory is that
+    A state holds what the caches keep of its sequence: keys and values, the state of a recurrent
+    layer, the last inputs of a convolution. A longer one takes over those of its parent and runs
+    the network for one token. Sequences of equal length run as one batch. Memory is that
     of the states in use: rows of released ones are taken out once they are half of their batch.
     Raises `TextError` for a network in training mode and for sequences that it does not take.
     """
@@ -141,12 +142,12 @@ class TokenModel(Checked):
         chosen = self._ints(rows)
         for cache in block.caches:
             cache.select(chosen)
-            ft.eval(cache.keys, cache.values)  # so that the whole batch can be freed
+            ft.eval(*arrays_of(cache))  # so that the whole batch can be freed
         block.scores = block.scores[rows]
         block.handles = [block.handles[row] for row in rows]
         self._place.update({handle: (block, row) for row, handle in enumerate(block.handles)})
 
-    def _branch(self, places: list[tuple[_Block, int]]) -> list[nn.KVCache]:
+    def _branch(self, places: list[tuple[_Block, int]]) -> Sequence[Cache]:
         """Caches with the rows of `places`, which lie block by block."""
         runs: list[tuple[_Block, list[int]]] = []
         for block, row in places:
@@ -156,15 +157,13 @@ class TokenModel(Checked):
         chosen = [self._ints(rows) for _, rows in runs]
         branched = self.model.caches()
         for layer, cache in enumerate(branched):
-            parts = [block.caches[layer] for block, _ in runs]
-            cache.keys = _rows([part.keys for part in parts], chosen)
-            cache.values = _rows([part.values for part in parts], chosen)
+            join_rows(cache, [block.caches[layer] for block, _ in runs], chosen)
         return branched
 
     @ag.no_grad()
     def _run(
-        self, tokens: list[int], caches: list[nn.KVCache]
-    ) -> tuple[list[nn.KVCache], FloatArray]:
+        self, tokens: list[int], caches: Sequence[Cache]
+    ) -> tuple[Sequence[Cache], FloatArray]:
         """One more token for each row of the caches, and the scores after it."""
         try:
             found = self.model(self._ints(tokens).reshape(-1, 1), caches)
@@ -176,7 +175,7 @@ class TokenModel(Checked):
         scores = ft.log_softmax(found[:, -1], -1)
         return caches, np.asarray(scores, np.float32)
 
-    def _add(self, caches: list[nn.KVCache], scores: FloatArray) -> list[int]:
+    def _add(self, caches: Sequence[Cache], scores: FloatArray) -> list[int]:
         handles = list(range(self._next, self._next + len(scores)))
         self._next += len(handles)
         block = _Block(caches, scores, handles)
@@ -196,8 +195,3 @@ class TokenModel(Checked):
 def _first_weight(model: Any) -> ft.Array:
     weight: ft.Array = next(iter(model.parameters()))
     return weight
-
-
-def _rows(parts: list[Any], chosen: list[Any]) -> Any:
-    picked = [ft.gather(part, rows, 0) for part, rows in zip(parts, chosen, strict=True)]
-    return picked[0] if len(picked) == 1 else ft.concatenate(picked, 0)

@@ -11,6 +11,7 @@ from typing import Any
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Ignore, Merge, Rule, Table, Tied
+from fl_text.heads import FullSoftmax
 
 
 class BERT(nn.Module):
@@ -70,20 +71,52 @@ class BERT(nn.Module):
 
 
 class MaskedLM(nn.Module):
-    """Scores (N, T, tokens) of what stands in each place, from a BERT with these `settings`; the
-    output shares its matrix with the embedding."""
+    """Scores (N, T, tokens) of what stands in each place, from a BERT with these `settings`. A
+    `TokenNetwork`.
 
-    def __init__(self, **settings: Any) -> None:
+    tied       the output shares its matrix with the embedding; `output` is a Linear otherwise
+    transform  a product, GELU and LayerNorm before the output, as the published models have them
+    """
+
+    def __init__(self, *, tied: bool = True, transform: bool = True, **settings: Any) -> None:
         self.bert = BERT(**settings, pooler=False)
         tokens, size = self.bert.embedding.weight.shape
-        self.transform = nn.Linear(size, size)
-        self.norm = nn.LayerNorm(size, self.bert.norm.eps)
-        self.bias = nn.Parameter(ft.zeros((tokens,)))
+        self.transform = nn.Linear(size, size) if transform else None
+        self.norm = nn.LayerNorm(size, self.bert.norm.eps) if transform else None
+        self.output = None if tied else nn.Linear(size, tokens)
+        self.bias = nn.Parameter(ft.zeros((tokens,))) if tied else None
+
+    @classmethod
+    def bert_like(cls, **settings: Any) -> MaskedLM:
+        """The BERT-like model of the Flashlight paper (Kahn et al., 2022), of 406 million
+        parameters. The paper prints no settings; these are inferred from the number: 24 layers of
+        1024 features and 16 heads, 50,265 tokens, 512 positions, an output of its own."""
+        chosen = {"tokens": 50_265, "segments": 1, "size": 1024, "heads": 16, "layers": 24}
+        return cls(tied=False, transform=False, **(chosen | settings))
+
+    @property
+    def head(self) -> FullSoftmax:
+        """The output behind `hidden`, with the parameters that this network has."""
+        tokens, size = self.bert.embedding.weight.shape
+        if self.output is not None:
+            weight, bias = self.output.weight, self.output.bias
+        else:
+            weight, bias = self.bert.embedding.weight, self.bias
+        assert bias is not None  # neither is built without
+        return FullSoftmax(size, tokens, bias, weight)
 
     def forward(self, tokens: ft.Array, **options: Any) -> ft.Array:
         """`options` as BERT's forward has them."""
-        x = self.norm(ft.gelu(self.transform(self.bert(tokens, **options))))
-        return ft.linear(x, self.bert.embedding.weight, self.bias)
+        scores: ft.Array = self.head(self.hidden(tokens, **options))
+        return scores
+
+    def hidden(self, tokens: ft.Array, **options: Any) -> ft.Array:
+        """Vectors (N, T, size), `options` as BERT's forward has them."""
+        x: ft.Array = self.bert(tokens, **options)
+        if self.transform is None or self.norm is None:
+            return x
+        y: ft.Array = self.norm(ft.gelu(self.transform(x)))
+        return y
 
 
 def _norm(theirs: str, ours: str) -> list[Rule]:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table, Tied, Transpose
+from fl_text.heads import FullSoftmax
 
 
 class GPT2(nn.Module):
-    """Tokens (N, T) give scores (N, T, tokens) of the token after each.
+    """Tokens (N, T) give scores (N, T, tokens) of the token after each. A `CausalNetwork`.
 
     `layers` causal layers, which normalise first, over at most `steps` tokens. The defaults are the
     smallest model, of 124 million parameters.
@@ -41,13 +42,24 @@ class GPT2(nn.Module):
         ]
         self.norm = nn.LayerNorm(size, eps)
 
+    @property
+    def head(self) -> FullSoftmax:
+        """The output, which has no parameters of its own."""
+        tokens, size = self.embedding.weight.shape
+        return FullSoftmax(size, tokens, bias=False, weight=self.embedding.weight)
+
     def forward(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
         """`caches`, one for each layer, hold the tokens before these, and these afterwards."""
+        return ft.linear(self.hidden(tokens, caches), self.embedding.weight)
+
+    def hidden(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+        """Vectors (N, T, size) of tokens (N, T), which extend `caches`."""
         before = caches[0].steps if caches else 0
         x = self.positions(self.embedding(tokens), before)
         for place, layer in enumerate(self.layers):
             x = layer(x, cache=caches[place] if caches else None)
-        return ft.linear(self.norm(x), self.embedding.weight)
+        y: ft.Array = self.norm(x)
+        return y
 
     def caches(self) -> list[nn.KVCache]:
         """Empty ones, for generation."""
