@@ -30,12 +30,15 @@ class AnchorGenerator:
     sizes          for each level the square roots of areas, in pixels. The default is that of
                    RetinaNet: 32 to 512, each times 1, 2^(1/3) and 2^(2/3). Lin et al., 2017
     aspect_ratios  heights by widths, for all levels
+    strides        for each level the pixels from cell to cell
 
-    Raises ArgumentError for numbers that are not positive.
+    Raises ArgumentError for numbers that are not positive, and unless there is a stride for each
+    level.
     """
 
     sizes: Sequence[Sequence[float]] = _retinanet_sizes()
     aspect_ratios: Sequence[float] = (0.5, 1.0, 2.0)
+    strides: Sequence[int] = (8, 16, 32, 64, 128)
 
     def __post_init__(self) -> None:
         where = "AnchorGenerator"
@@ -53,6 +56,13 @@ class AnchorGenerator:
                 f"[{where}] sizes {sizes} and aspect_ratios {ratios}: expected positive numbers, "
                 "at least one of each"
             )
+        strides = ints_of(where, self.strides, "strides")
+        if len(strides) != len(sizes) or min(strides) < 1:
+            raise ft.ArgumentError(
+                f"[{where}] strides {strides} for sizes of {len(sizes)} levels: expected a number "
+                "of pixels for each level"
+            )
+        object.__setattr__(self, "strides", strides)
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "aspect_ratios", ratios)
 
@@ -62,18 +72,23 @@ class AnchorGenerator:
         return tuple(len(level) * len(self.aspect_ratios) for level in self.sizes)
 
     def __call__(
-        self, image_size: Sequence[int], feature_sizes: Sequence[Sequence[int]]
+        self, feature_sizes: Sequence[Sequence[int]], image_size: Sequence[int] | None = None
     ) -> ft.Tensor:
         """The anchors (A, 4), xyxy, float32, of all levels in order: by row, column, ratio and
         size. They may exceed the image.
 
-        image_size     height and width, in pixels
-        feature_sizes  height and width of each level's features; strides are the whole quotients
+        feature_sizes  height and width of each level's features
+        image_size     height and width, in pixels: strides are the whole quotients of it and of
+                       sizes of features, as in torchvision. None: `strides`
 
         Raises ShapeError, DTypeError.
         """
         where = "AnchorGenerator"
-        height, width = _pair(where, "image_size", image_size)
+        image = None if image_size is None else _pair(where, "image_size", image_size)
+        if not hasattr(feature_sizes, "__len__"):
+            raise ft.DTypeError(
+                f"[{where}] feature_sizes {feature_sizes!r}: expected a pair for each level"
+            )
         if len(feature_sizes) != len(self.sizes):
             raise ft.ShapeError(
                 f"[{where}] features of {len(feature_sizes)} levels for sizes of "
@@ -82,12 +97,15 @@ class AnchorGenerator:
         found = []
         for level, (sizes, features) in enumerate(zip(self.sizes, feature_sizes, strict=True)):
             rows, columns = _pair(where, f"feature_sizes[{level}]", features)
-            if rows > height or columns > width:
+            down = across = self.strides[level]
+            if image is not None:
+                down, across = image[0] // rows, image[1] // columns
+            if not down or not across:
                 raise ft.ShapeError(
                     f"[{where}] level {level} has {rows} x {columns} cells for an image of "
-                    f"{height} x {width} pixels: features are not larger than the image"
+                    f"{image} pixels: features are not larger than the image"
                 )
-            y, x = np.arange(rows) * (height // rows), np.arange(columns) * (width // columns)
+            y, x = np.arange(rows) * down, np.arange(columns) * across
             corners = np.stack(np.broadcast_arrays(x, y[:, None]), -1)[:, :, None]
             around = _around_zero(sizes, self.aspect_ratios)
             anchors = np.concatenate([corners, corners], -1) + around

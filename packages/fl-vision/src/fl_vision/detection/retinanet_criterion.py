@@ -10,7 +10,12 @@ import fl_nn as nn
 import fl_tensor as ft
 from fl_tensor.arguments import choice_of, float_of, int_of
 from fl_vision.detection.anchor_matching import BETWEEN, match_anchors
-from fl_vision.detection.anchors import check_share, decode_boxes, encode_boxes
+from fl_vision.detection.anchors import (
+    AnchorGenerator,
+    check_share,
+    decode_boxes,
+    encode_boxes,
+)
 from fl_vision.detection.boxes import paired_box_iou
 from fl_vision.detection.checks import check_boxes
 from fl_vision.detection.targets import HostObjects, field, read_objects
@@ -19,10 +24,10 @@ from fl_vision.detection.targets import HostObjects, field, read_objects
 class DensePrediction(NamedTuple):
     """The outputs of a dense detector for a batch. Other objects with these attributes do too."""
 
-    logits: ft.Array
-    """(N, A, classes); probabilities by sigmoid."""
-    deltas: ft.Array
-    """(N, A, 4): boxes relative to anchors, as `encode_boxes` gives them."""
+    logits: Any
+    """(N, A, classes), or a sequence of these for each level; probabilities by sigmoid."""
+    boxes: Any
+    """(N, A, 4), or a sequence: offsets to anchors, as `encode_boxes` gives them."""
     anchors: ft.Array
     """(A, 4), xyxy, in pixels of the batch."""
 
@@ -32,6 +37,7 @@ class RetinaNetCriterion(nn.Module):
     anchors of objects (at least 1) of its image, and averaged over images. Lin et al., 2017.
 
     classes     number of classes; there is none for the background
+    anchors     those of outputs that have none: of `sizes`, the sizes of the features of each level
     box_loss    "smooth_l1" or "l1" of deltas, or "giou" of boxes
     foreground, background  thresholds of `match_anchors`
     alpha, gamma  of the focal loss
@@ -44,6 +50,7 @@ class RetinaNetCriterion(nn.Module):
     def __init__(
         self,
         classes: int,
+        anchors: AnchorGenerator | None = None,
         *,
         box_loss: str = "smooth_l1",
         foreground: float = 0.5,
@@ -57,6 +64,9 @@ class RetinaNetCriterion(nn.Module):
         self.classes = int_of(where, classes, "classes")
         if self.classes < 1:
             raise ft.ArgumentError(f"[{where}] classes {classes}: expected at least 1")
+        if anchors is not None and not isinstance(anchors, AnchorGenerator):
+            raise ft.DTypeError(f"[{where}] anchors {anchors!r}: expected an AnchorGenerator")
+        self.anchors = anchors or AnchorGenerator()
         self.box_loss = choice_of(where, box_loss, "box_loss", ("smooth_l1", "l1", "giou"))
         self.foreground = check_share(where, "foreground", foreground)
         self.background = check_share(where, "background", background)
@@ -81,7 +91,8 @@ class RetinaNetCriterion(nn.Module):
     def losses(self, outputs: Any, targets: Any) -> dict[str, ft.Array]:
         """loss_class and loss_box, scalars.
 
-        outputs  `DensePrediction`, or an object or mapping with its fields
+        outputs  `DensePrediction`, or an object or mapping with its fields, or with `sizes` in
+                 place of `anchors`: (height, width) of the features of each level
         targets  one for each image, with `boxes` (T, 4), xyxy, in pixels of the batch, and `labels`
                  (T,); T may be 0
 
@@ -89,9 +100,13 @@ class RetinaNetCriterion(nn.Module):
         for bad boxes; a box needs a positive size.
         """
         where = "RetinaNetCriterion"
-        logits, deltas, anchors = (
-            field(where, "outputs", outputs, name) for name in ("logits", "deltas", "anchors")
+        logits, deltas = (
+            _joined(field(where, "outputs", outputs, name)) for name in ("logits", "boxes")
         )
+        anchors = field(where, "outputs", outputs, "anchors", False)
+        if anchors is False:
+            anchors = self.anchors(field(where, "outputs", outputs, "sizes"))
+            anchors = anchors.to(deltas.backend) if isinstance(deltas, ft.Array) else anchors
         self._check(logits, deltas, anchors)
         objects = read_objects(where, targets, len(logits), self.classes, False)
         _check_sizes(where, objects)
@@ -154,7 +169,7 @@ class RetinaNetCriterion(nn.Module):
 
     def _check(self, logits: Any, deltas: Any, anchors: Any) -> None:
         where = "RetinaNetCriterion"
-        check_boxes(where, "deltas", deltas, 3)
+        check_boxes(where, "boxes", deltas, 3)
         check_boxes(where, "anchors", anchors, 2)
         if not isinstance(logits, ft.Array) or not logits.dtype.is_floating:
             kind = logits.dtype if isinstance(logits, ft.Array) else type(logits).__name__
@@ -162,13 +177,20 @@ class RetinaNetCriterion(nn.Module):
         expected = (deltas.shape[0], len(anchors), self.classes)
         if logits.shape != expected or deltas.shape[1] != len(anchors):
             raise ft.ShapeError(
-                f"[{where}] logits {logits.shape}, deltas {deltas.shape} and anchors "
+                f"[{where}] logits {logits.shape}, boxes {deltas.shape} and anchors "
                 f"{anchors.shape}: expected (images, anchors, {self.classes}), (images, anchors, "
                 "4) and (anchors, 4)"
             )
 
     def extra_repr(self) -> str:
         return f"{self.classes}, box_loss={self.box_loss}, alpha={self.alpha}, gamma={self.gamma}"
+
+
+def _joined(levels: Any) -> Any:
+    """An array of all levels."""
+    if isinstance(levels, (list, tuple)) and levels:
+        return ft.concatenate(list(levels), 1)
+    return levels
 
 
 def _check_sizes(where: str, objects: list[HostObjects]) -> None:
