@@ -15,6 +15,8 @@ from fl_vision.detection.threads import in_threads
 
 #: Costs times rows of a batch that are worth a thread: about a millisecond.
 WORTH = 500_000
+#: Larger costs are refused, since their sums may be infinite.
+MOST_COST = 1e300
 
 #: Indices of rows and of columns, int64, sorted by row.
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -28,7 +30,7 @@ def linear_sum_assignment(cost: ft.Array | np.ndarray) -> Pairs:
     cost  (N, M), numbers; computed on the host in float64
 
     Crouse, 2016, after Jonker and Volgenant, 1987. Raises ShapeError, DTypeError, ArgumentError
-    for costs that are NaN or infinite.
+    for costs that are NaN or infinite, or larger than 1e300.
     """
     where = "linear_sum_assignment"
     values = host_values(where, "cost", cost, np.float64)
@@ -79,24 +81,15 @@ def _solved(
     where: str, costs: np.ndarray, row_counts: np.ndarray, column_counts: np.ndarray
 ) -> list[Pairs]:
     _, rows, columns = costs.shape
-    if not np.isfinite(costs).all():
-        _refuse_infinite(where, costs, row_counts, column_counts)
+    if costs.size and not (costs.min() >= -MOST_COST and costs.max() <= MOST_COST):
+        _refuse_large(where, costs, row_counts, column_counts)
     found = np.empty((len(costs), rows), np.int64)
-    failed: list[int] = []
 
     def compute(first: int, last: int) -> None:
         work = work_of(rows, columns)
-        matrix = assign_batch(
-            costs, rows, columns, row_counts, column_counts, first, last, work, found
-        )
-        if matrix >= 0:
-            failed.append(matrix)
+        assign_batch(costs, rows, columns, row_counts, column_counts, first, last, work, found)
 
     in_threads(compute, len(costs), costs.size * min(rows, columns) // WORTH)
-    if failed:
-        raise ft.ArgumentError(
-            f"[{where}] sums of the costs of matrix {min(failed)} are infinite: divide the costs"
-        )
     matrices, chosen = np.nonzero(found >= 0)
     partners = found[matrices, chosen]
     ends = np.cumsum(np.minimum(row_counts, column_counts)).tolist()
@@ -106,16 +99,17 @@ def _solved(
     ]
 
 
-def _refuse_infinite(
+def _refuse_large(
     where: str, costs: np.ndarray, row_counts: np.ndarray, column_counts: np.ndarray
 ) -> None:
-    """Raise for the first cost that counts and is not finite."""
+    """Raise for the first cost that counts and is NaN, or too large."""
     row, column = np.arange(costs.shape[1]), np.arange(costs.shape[2])
     inside = (row < row_counts[:, None])[:, :, None] & (column < column_counts[:, None])[:, None]
-    bad = np.argwhere(inside & ~np.isfinite(costs))
+    bad = np.argwhere(inside & ~(np.abs(costs) <= MOST_COST))
     if len(bad):
         matrix, i, j = bad[0]
         raise ft.ArgumentError(
             f"[{where}] the cost of row {i} and column {j} of matrix {matrix} is "
-            f"{costs[matrix, i, j]}: expected finite numbers; give forbidden pairs a large cost"
+            f"{costs[matrix, i, j]}: expected finite numbers up to {MOST_COST:g}; give forbidden "
+            "pairs a cost that is large beside the others"
         )

@@ -81,7 +81,7 @@ def reduce_rows(cost: Array[ft.float64], at: int, rows: int, columns: int, work:
 
 
 @ft.kernel
-def augment(cost: Array[ft.float64], at: int, columns: int, root: int, work: Work) -> bool:
+def augment(cost: Array[ft.float64], at: int, columns: int, root: int, work: Work) -> None:
     """Assigns one more row, ``root``, along the shortest path of reduced costs to a free column."""
     for j in range(columns):
         work.distance[j] = math.inf
@@ -108,8 +108,6 @@ def augment(cost: Array[ft.float64], at: int, columns: int, root: int, work: Wor
             if d < nearest or (d == nearest and work.row_of[j] < 0):
                 nearest = d
                 place = k
-        if place < 0 or nearest == math.inf:
-            return False
         length = nearest
         j = work.remaining[place]
         work.reached[j] = 1
@@ -135,17 +133,16 @@ def augment(cost: Array[ft.float64], at: int, columns: int, root: int, work: Wor
         work.row_of[j] = i
         work.column_of[i] = j
         if i == root:
-            return True
+            break
         j = before
-    return True
 
 
 @ft.kernel
-def assign(cost: Array[ft.float64], at: int, rows: int, columns: int, work: Work) -> bool:
+def assign(cost: Array[ft.float64], at: int, rows: int, columns: int, work: Work) -> None:
     """Writes the column of each row to ``work.column_of``; there are no more rows than columns.
 
     Crouse, "On implementing 2D rectangular assignment algorithms", 2016, after Jonker and
-    Volgenant, 1987. False if sums of costs overflow.
+    Volgenant, 1987. Costs are finite, and so small that their sums are.
     """
     for i in range(rows):
         work.column_of[i] = -1
@@ -160,9 +157,7 @@ def assign(cost: Array[ft.float64], at: int, rows: int, columns: int, work: Work
             work.row_price[i] = cost[at + i * columns + j] - work.column_price[j]
     for root in range(rows):
         if work.column_of[root] < 0:
-            if not augment(cost, at, columns, root, work):
-                return False
-    return True
+            augment(cost, at, columns, root, work)
 
 
 @ft.kernel
@@ -176,10 +171,9 @@ def assign_batch(
     last: int,
     work: Work,
     found: Array[ft.int64],
-) -> int:
+) -> None:
     """Writes the column of each row, or -1, of matrices ``first`` to ``last``, (B, rows); of each
-    the leading ``row_counts`` times ``column_counts`` are read. The first matrix whose sums
-    overflow, or -1."""
+    the leading ``row_counts`` times ``column_counts`` are read."""
     for b in range(first, last):
         n = row_counts[b]
         m = column_counts[b]
@@ -191,19 +185,15 @@ def assign_batch(
                 for i in range(n):
                     for j in range(m):
                         work.copy[i * m + j] = cost[at + i * columns + j]
-                fits = assign(work.copy, 0, n, m, work)
+                assign(work.copy, 0, n, m, work)
             else:
-                fits = assign(cost, at, n, m, work)
-            if not fits:
-                return b
+                assign(cost, at, n, m, work)
             for i in range(n):
                 found[b * rows + i] = work.column_of[i]
         else:
             for i in range(n):
                 for j in range(m):
                     work.copy[j * n + i] = cost[at + i * columns + j]
-            if not assign(work.copy, 0, m, n, work):
-                return b
+            assign(work.copy, 0, m, n, work)
             for j in range(m):
                 found[b * rows + work.column_of[j]] = j
-    return -1
