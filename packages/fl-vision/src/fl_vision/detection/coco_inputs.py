@@ -12,7 +12,7 @@ from fl_vision.detection.boxes import box_convert
 from fl_vision.detection.checks import check_boxes, host_labels, host_values, refuse_bad_boxes
 from fl_vision.detection.coco_kernel import Image
 from fl_vision.detection.masks import RLE, mask_iou
-from fl_vision.detection.targets import field
+from fl_vision.detection.targets import field, optional_field
 
 
 class Detections(NamedTuple):
@@ -96,8 +96,9 @@ def read_image(
                 raise ft.ShapeError(f"[{where}] {len(given)} masks for {count} boxes")
         runs = [[runs[0][i] for i in order], [runs[1][i] for i in places]]
         areas, object_areas = (np.array([m.area for m in r], np.float64) for r in runs)
-    if getattr(truth, "areas", None) is not None:
-        given = host_values(where, "areas", truth.areas, np.float64)
+    stated = optional_field(truth, "areas")
+    if stated is not None:
+        given = host_values(where, "areas", stated, np.float64)
         if given.shape != (len(objects),) or not (given >= 0).all():
             raise ft.ArgumentError(
                 f"[{where}] areas {given}: expected a number of at least 0 for each of "
@@ -164,7 +165,7 @@ def _labels(where: str, what: str, value: Any, count: int, classes: int) -> np.n
 
 
 def _flags(where: str, name: str, truth: Any, count: int) -> np.ndarray:
-    given = getattr(truth, name, None)
+    given = optional_field(truth, name)
     if given is None:
         return np.zeros(count, bool)
     flags = host_values(where, name, given)

@@ -22,6 +22,7 @@ from fl_vision.detection.coco_figures import (
 )
 from fl_vision.detection.coco_inputs import Sorted, read_image
 from fl_vision.detection.coco_kernel import match_image
+from fl_vision.detection.targets import optional_field
 
 _COLUMNS = ("labels", "ranks", "matched", "ignored")
 
@@ -101,10 +102,7 @@ class CocoMeter(nn.Meter):
             )
 
     def _image_id(self, truth: Any) -> int | str:
-        if isinstance(truth, Mapping):
-            image = truth.get("image_id")
-        else:
-            image = getattr(truth, "image_id", None)
+        image = optional_field(truth, "image_id")
         if image is None:
             return len(self._images)
         if isinstance(image, str):

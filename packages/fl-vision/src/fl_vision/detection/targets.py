@@ -51,16 +51,20 @@ class HostObjects(NamedTuple):
 def field(where: str, what: str, value: Any, name: str, missing: Any = None) -> Any:
     """An attribute, or the entry of a mapping. Raises ArgumentError where there is none, unless
     `missing` replaces it."""
-    if isinstance(value, Mapping):
-        found = value.get(name, missing)
-    else:
-        found = getattr(value, name, missing)
+    found = optional_field(value, name)
     if found is None:
+        if missing is not None:
+            return missing
         raise ft.ArgumentError(
             f"[{where}] {what} is a {type(value).__name__} without {name!r}: give an object or a "
             f"mapping with {name!r}"
         )
     return found
+
+
+def optional_field(value: Any, name: str) -> Any:
+    """An attribute, or the entry of a mapping; None where there is none."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def read_objects(
