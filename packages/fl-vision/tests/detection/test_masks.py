@@ -24,8 +24,9 @@ def test_runs_go_down_the_columns():
 
 
 def test_text_both_ways():
-    # Bits of 5, and differences to the count before the last from the fourth count on.
-    assert RLE.encode(SQUARE).to_text() == "922O3"[:3] + RLE.encode(SQUARE).to_text()[3:]
+    # Five bits a character, and differences to the count before the last from the fourth count on.
+    assert RLE.encode(SQUARE).to_text() == "92203"
+    assert RLE(10, 10, np.array([40, 60])).to_text() == "X1l1"
     rng = np.random.default_rng(0)
     for size in ((1, 1), (300, 400), (7, 3)):
         mask = RLE.encode(rng.random(size) < 0.01)

@@ -7,6 +7,7 @@ import numpy as np
 import fl_tensor as ft
 from fl_nn.extend import tensor_of
 from fl_tensor.annotations import explained
+from fl_tensor.arguments import flag_of
 from fl_vision.detection.anchors import check_share
 from fl_vision.detection.boxes import box_iou
 from fl_vision.detection.checks import check_boxes, host_values
@@ -39,6 +40,7 @@ def match_anchors(
     check_boxes(where, "anchors", anchors, 2)
     high = check_share(where, "foreground", foreground)
     low = check_share(where, "background", background)
+    flag_of(where, keep_best, "keep_best")
     if low > high:
         raise ft.ArgumentError(
             f"[{where}] background {low:g} exceeds foreground {high:g}: expected at most that"

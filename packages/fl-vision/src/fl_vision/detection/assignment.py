@@ -90,13 +90,13 @@ def _solved(
         assign_batch(costs, rows, columns, row_counts, column_counts, first, last, work, found)
 
     in_threads(compute, len(costs), costs.size * min(rows, columns) // WORTH)
-    matrices, chosen = np.nonzero(found >= 0)
-    partners = found[matrices, chosen]
-    ends = np.cumsum(np.minimum(row_counts, column_counts)).tolist()
-    starts = [0, *ends][:-1]
-    return [
-        (chosen[start:end], partners[start:end]) for start, end in zip(starts, ends, strict=True)
-    ]
+    sizes = zip(row_counts.tolist(), column_counts.tolist(), strict=True)
+    return [_pairs(row, n, n <= m) for row, (n, m) in zip(found, sizes, strict=True)]
+
+
+def _pairs(columns: np.ndarray, rows: int, all_assigned: bool) -> Pairs:
+    chosen = np.arange(rows) if all_assigned else np.flatnonzero(columns >= 0)
+    return chosen, columns[:rows] if all_assigned else columns[chosen]
 
 
 def _refuse_large(

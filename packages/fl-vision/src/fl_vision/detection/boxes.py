@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fl_tensor as ft
 from fl_tensor.annotations import explained
-from fl_tensor.arguments import choice_of, float_of
+from fl_tensor.arguments import choice_of, flag_of, float_of
 from fl_vision.detection.checks import check_boxes, host_values
 
 BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
@@ -72,6 +72,7 @@ def paired_box_iou(boxes1: ft.Array, boxes2: ft.Array, generalized: bool = False
     broadcast. Raises ShapeError, DTypeError."""
     for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
         check_boxes("paired_box_iou", name, boxes)
+    flag_of("paired_box_iou", generalized, "generalized")
     return _generalized(boxes1, boxes2) if generalized else _overlap(boxes1, boxes2)[0]
 
 

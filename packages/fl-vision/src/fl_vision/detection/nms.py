@@ -32,6 +32,8 @@ def batched_nms(
 ) -> ft.Tensor:
     """`nms` within each class: boxes of different `labels` (N,), integers, do not remove one
     another. Indices (K,) from the highest score down."""
+    if labels is None:
+        raise ft.DTypeError("[batched_nms] labels are None: give one for each box, or use nms")
     return _suppressed("batched_nms", boxes, scores, labels, iou_threshold)
 
 
