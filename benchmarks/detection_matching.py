@@ -79,7 +79,9 @@ def sides(costs: np.ndarray, counts: np.ndarray, tiny: bool) -> dict[str, Callab
 
 
 def total(costs: np.ndarray, pairs: Pairs) -> float:
-    return float(sum(c[rows, columns].sum() for c, (rows, columns) in zip(costs, pairs, strict=True)))
+    return float(
+        sum(c[rows, columns].sum() for c, (rows, columns) in zip(costs, pairs, strict=True))
+    )
 
 
 def row_of(case: Case, given: Any) -> dict[str, Any]:

@@ -15,9 +15,9 @@ import pytest
 from fl_vision.detection import RLE, CocoMeter, Detections, GroundTruth, mask_iou, merge_masks
 
 pytest.importorskip("pycocotools")
-from pycocotools import mask as coco_mask  # noqa: E402
-from pycocotools.coco import COCO  # noqa: E402
-from pycocotools.cocoeval import COCOeval  # noqa: E402
+from pycocotools import mask as coco_mask
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 
 SETS = int(os.environ.get("FL_COCO_SETS", "30"))
 CLASSES = 4

@@ -15,7 +15,6 @@ from fl_vision import detection
 torch = pytest.importorskip("torch")
 try:
     import torchvision
-    from torchvision.models.detection import retinanet
     from torchvision.models.detection.anchor_utils import AnchorGenerator
     from torchvision.models.detection.image_list import ImageList
 except (ImportError, RuntimeError):

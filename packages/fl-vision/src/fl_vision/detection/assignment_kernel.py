@@ -11,7 +11,6 @@ import numpy as np
 import fl_tensor as ft
 from fl_tensor.kernels import Array
 
-
 #: Rows that one row may free in turn before paths find their columns.
 ROUNDS = 50
 
@@ -33,9 +32,10 @@ class Work(NamedTuple):
 def work_of(rows: int, columns: int) -> Work:
     """Memory for matrices of at most so many rows and columns."""
     size = max(rows, columns)
-    floats = [np.empty(size) for _ in range(3)]
-    whole = [np.empty(size, np.int64) for _ in range(4)]
-    return Work(*floats, *whole, np.empty(size, np.int8), np.empty(rows * columns))
+    prices, distance = [np.empty(size) for _ in range(2)], np.empty(size)
+    parent, column_of, row_of, remaining = (np.empty(size, np.int64) for _ in range(4))
+    reached, copy = np.empty(size, np.int8), np.empty(rows * columns)
+    return Work(*prices, distance, parent, column_of, row_of, remaining, reached, copy)
 
 
 @ft.kernel

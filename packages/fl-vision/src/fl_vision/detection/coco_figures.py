@@ -55,7 +55,7 @@ class CocoFigures:
     per_class: tuple[ClassPrecision, ...]
 
     def __str__(self) -> str:
-        rows = [("class", "objects", "AP", "AP50", "AP75", "AR100")]
+        rows: list[tuple[str, ...]] = [("class", "objects", "AP", "AP50", "AP75", "AR100")]
         for one in (
             ClassPrecision("all", -1, self.ap, self.ap50, self.ap75, self.ar100),
             *self.per_class,
@@ -127,11 +127,19 @@ def figures_of(found: Matched, names: Sequence[str]) -> CocoFigures:
         for k, name in enumerate(names)
     )  # fmt: skip
     return CocoFigures(
-        *(precision(0, threshold) for threshold in (None, 0, 5)),
-        *(precision(area) for area in (1, 2, 3)),
-        *(recall(0, most) for most in MOST_DETECTIONS),
-        *(recall(area, 100) for area in (1, 2, 3)),
-        tuple(each),
+        ap=precision(0),
+        ap50=precision(0, 0),
+        ap75=precision(0, 5),
+        ap_small=precision(1),
+        ap_medium=precision(2),
+        ap_large=precision(3),
+        ar1=recall(0, 1),
+        ar10=recall(0, 10),
+        ar100=recall(0, 100),
+        ar_small=recall(1, 100),
+        ar_medium=recall(2, 100),
+        ar_large=recall(3, 100),
+        per_class=tuple(each),
     )
 
 

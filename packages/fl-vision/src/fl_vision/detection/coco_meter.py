@@ -24,6 +24,7 @@ from fl_vision.detection.coco_inputs import Sorted, read_image
 from fl_vision.detection.coco_kernel import match_image
 from fl_vision.detection.targets import optional_field
 
+MOST_CLASSES = 1 << 20
 _COLUMNS = ("labels", "ranks", "matched", "ignored")
 
 
@@ -43,11 +44,12 @@ class CocoMeter(nn.Meter):
         self, classes: int | Sequence[str], *, box_format: str = "xyxy", masks: bool = False
     ) -> None:
         where = "CocoMeter"
+        names: Any = classes
         if isinstance(classes, int) and not isinstance(classes, bool):
-            classes = [str(k) for k in range(min(classes, 1 << 20))]
-        if isinstance(classes, str) or not all(isinstance(name, str) for name in classes):
+            names = [str(k) for k in range(min(classes, MOST_CLASSES))]
+        if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
             raise ft.DTypeError(f"[{where}] classes {classes!r}: give their number or names")
-        self.names = tuple(classes)
+        self.names = tuple(names)
         if not self.names:
             raise ft.ArgumentError(f"[{where}] there are no classes: give at least one")
         self.box_format = choice_of(where, box_format, "box_format", BOX_FORMATS)
@@ -120,8 +122,8 @@ class CocoMeter(nn.Meter):
         taken = np.zeros(len(found.object_labels), np.uint8)
         match_image(image, IOU_THRESHOLDS, AREA_RANGES.reshape(-1), taken, matched, ignored)
         for r, (low, high) in enumerate(AREA_RANGES):
-            areas = image.object_areas
-            counted = (image.ignore == 0) & (areas >= low) & (areas <= high)
+            areas = np.asarray(image.object_areas)
+            counted = (np.asarray(image.ignore) == 0) & (areas >= low) & (areas <= high)
             np.add.at(self._objects[:, r], found.object_labels[counted], 1)
         self._images.append(image_id)
         self._sizes.append(number)

@@ -65,7 +65,8 @@ class RLE:
         flat = np.ascontiguousarray((pixels != 0).T).reshape(-1).view(np.uint8)
         counts = np.empty(len(flat) + 1, np.int64)
         number = kernels.runs_of(flat, counts)
-        return cls(*pixels.shape, counts[:number].copy())
+        height, width = pixels.shape
+        return cls(height, width, counts[:number].copy())
 
     @classmethod
     def from_polygons(cls, polygons: Sequence[Sequence[float]], height: int, width: int) -> RLE:

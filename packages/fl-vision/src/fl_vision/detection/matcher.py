@@ -76,8 +76,8 @@ class HungarianMatcher:
         chosen = ft.broadcast_to(ft.expand_dims(classes, 1), (len(probs), *_sizes(probs, classes)))
         costs = -self.cost_class * ft.transpose(ft.take_along_axis(probs, chosen, 2), (0, 2, 1))
         costs = costs + self.cost_bbox * ft.sum(ft.absolute(queries - truth), -1)
-        corners = [box_convert(x, "cxcywh", "xyxy") for x in (queries, truth)]
-        return costs - self.cost_giou * paired_box_iou(*corners, generalized=True)
+        found_corners, true_corners = (box_convert(x, "cxcywh", "xyxy") for x in (queries, truth))
+        return costs - self.cost_giou * paired_box_iou(found_corners, true_corners, True)
 
 
 def check_predictions(where: str, logits: Any, boxes: Any) -> None:

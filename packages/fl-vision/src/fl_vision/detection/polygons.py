@@ -23,8 +23,8 @@ def polygon_counts(polygon: Any, height: int, width: int) -> np.ndarray:
     points = host_values(where, "a polygon", polygon)
     if points.ndim != 1 or len(points) < 6 or len(points) % 2:
         raise ft.ArgumentError(
-            f"[{where}] a polygon of shape {points.shape}: expected x1, y1, x2, y2, ... of at least "
-            "three points"
+            f"[{where}] a polygon of shape {points.shape}: expected x1, y1, x2, y2, ... of at "
+            "least three points"
         )
     points = points.astype(np.float64)
     if not np.isfinite(points).all() or np.abs(points).max() > MOST_POINTS:

@@ -124,8 +124,8 @@ class SetCriterion(nn.Module):
         )
         truth = constant(wanted, boxes.dtype)
         found = ft.gather(ft.reshape(boxes, (images * queries, 4)), constant(index, ft.int64), 0)
-        corners = [box_convert(x, "cxcywh", "xyxy") for x in (found, truth)]
-        giou = ft.sum(1.0 - paired_box_iou(*corners, generalized=True))
+        found_corners, true_corners = (box_convert(x, "cxcywh", "xyxy") for x in (found, truth))
+        giou = ft.sum(1.0 - paired_box_iou(found_corners, true_corners, True))
         bbox = ft.sum(ft.absolute(found - truth))
         return {"loss_ce": ce, "loss_bbox": bbox / number, "loss_giou": giou / number}
 
