@@ -32,10 +32,12 @@ class Work(NamedTuple):
 def work_of(rows: int, columns: int) -> Work:
     """Memory for matrices of at most so many rows and columns."""
     size = max(rows, columns)
-    prices, distance = [np.empty(size) for _ in range(2)], np.empty(size)
+    row_price, column_price, distance = (np.empty(size) for _ in range(3))
     parent, column_of, row_of, remaining = (np.empty(size, np.int64) for _ in range(4))
     reached, copy = np.empty(size, np.int8), np.empty(rows * columns)
-    return Work(*prices, distance, parent, column_of, row_of, remaining, reached, copy)
+    return Work(
+        row_price, column_price, distance, parent, column_of, row_of, remaining, reached, copy
+    )
 
 
 @ft.kernel
