@@ -11,6 +11,7 @@ from targets import (
     autograd,
     datasets,
     decoders,
+    detection,
     files,
     kernels,
     language_model_networks,
@@ -42,6 +43,7 @@ FAMILIES = (
     *(vision_datasets,),
     *(speech_activity, text_data),
     *(speech_activity, language_model_networks),
+    *(speech_activity, detection),
 )
 
 

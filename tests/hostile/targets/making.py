@@ -19,6 +19,7 @@ from cases import Target
 from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
 from fl_text import decoder, heads, language_model, models, ngram, rescoring, token_model
+from fl_vision import detection
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
@@ -39,6 +40,7 @@ PACKAGES: dict[str, Any] = {
     "speech.reports": reports,
     "vision": vision,
     "vision.datasets": vision.datasets,
+    "vision.detection": detection,
     "text": text,
     "ngram": ngram,
     "text.decoder": decoder,
