@@ -26,6 +26,8 @@ from fl_vision.transforms.config import write_transforms as write_transforms
 from fl_vision.transforms.crops import CenterCrop as CenterCrop
 from fl_vision.transforms.crops import Crop as Crop
 from fl_vision.transforms.crops import Pad as Pad
+from fl_vision.transforms.decoding import RandomResizedCrops as RandomResizedCrops
+from fl_vision.transforms.decoding import read_crop as read_crop
 from fl_vision.transforms.detection import detection_evaluation as detection_evaluation
 from fl_vision.transforms.detection import detection_training as detection_training
 from fl_vision.transforms.draws import Draws as Draws

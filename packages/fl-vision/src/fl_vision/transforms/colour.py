@@ -68,8 +68,8 @@ class Grayscale(FixedTransform):
         require_colour("Grayscale", image)
         count = self.channels or channels_of(image)
         if isinstance(image, Picture):
-            grey = image.convert("L")
-            return grey if count == 1 else Image.merge("RGB", (grey,) * 3)
+            luminance = image.convert("L")
+            return luminance if count == 1 else Image.merge("RGB", (luminance,) * 3)
         if image.dtype == ft.uint8:
             planes = grey_of("Grayscale", planes_of(image), image.shape[-3])
             grey = like(image, planes.copy(), 1)

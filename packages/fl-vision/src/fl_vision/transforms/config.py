@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import fl_tensor as ft
@@ -34,19 +35,18 @@ _DEEPEST = 20
 _MODULES = (
     *(affine, blur, colour, crops, erasing, flips, rand_augment, random_crops, resize, tones),
 )
-_KINDS: dict[str, type[ImageTransform]] = {
+
+
+def _transforms_of(module: ModuleType) -> list[type[ImageTransform]]:
+    """Those that a file can name: dataclasses that the module defines."""
+    found = [each for each in vars(module).values() if dataclasses.is_dataclass(each)]
+    return [each for each in found if each.__module__ == module.__name__]  # type: ignore[misc]
+
+
+_OTHERS: list[type[ImageTransform]] = [RandomApply, RandomSelect, Compose, Normalise]
+_KINDS = {
     kind.__name__: kind
-    for kind in (
-        *(RandomApply, RandomSelect, Compose, Normalise),
-        *(
-            value
-            for module in _MODULES
-            for name, value in sorted(vars(module).items())
-            if isinstance(value, type)
-            and value.__module__ == module.__name__
-            and dataclasses.is_dataclass(value)
-        ),
-    )
+    for kind in _OTHERS + [kind for module in _MODULES for kind in _transforms_of(module)]
 }
 
 

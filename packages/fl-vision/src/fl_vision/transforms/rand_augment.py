@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fl_vision.errors import ImageError
@@ -30,7 +31,7 @@ OPERATIONS = (
 )
 """Their names, in the order in which numbers draw them."""
 
-_FACTORS = {
+_FACTORS: dict[str, Callable[[float], FixedTransform]] = {
     "saturation": Saturation,
     "contrast": Contrast,
     "brightness": Brightness,
@@ -46,11 +47,11 @@ class RandAugment(DrawnTransform):
 
     How strong one is follows from a magnitude from 0 to 10, normal with mean `magnitude` and
     deviation `deviation`. At 10 they are: rotation by 30 degrees, shear by 0.3, translation by 0.45
-    of the image, factors of saturation, contrast, brightness and sharpness 0.1 or 1.9, 4 bits fewer,
-    all levels inverted, 110 levels more for dark ones; both signs are equally likely.
+    of the image, factors of saturation, contrast, brightness and sharpness 0.1 or 1.9, 0 bits,
+    all levels inverted, 110 levels more for dark ones. Both signs are equally likely.
 
-    `fill` is the colour that comes in from outside; that of grey images is its mean. For uint8
-    images and pictures of 1 or 3 channels. Cubuk et al. (2020); the settings are those of Touvron
+    `fill` is the colour that comes in from outside. For uint8 images and pictures of 1 or 3
+    channels. Cubuk et al. (2020); the settings are those of Touvron
     et al. (2021).
     """
 

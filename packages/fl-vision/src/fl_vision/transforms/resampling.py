@@ -24,7 +24,7 @@ class Windows(NamedTuple):
     """For each of n output pixels the first input pixel, how many there are, and `taps` weights."""
 
     first: Array[ft.int64]
-    count: Array[ft.int64]
+    length: Array[ft.int64]
     weight: Array[ft.float64]
     fixed: Array[ft.int64]
     taps: int
@@ -96,7 +96,7 @@ def _columns_of_bytes(
             at = line * width + windows.first[j]
             weight = j * windows.taps
             total = _HALF
-            for k in range(windows.count[j]):
+            for k in range(windows.length[j]):
                 total += windows.fixed[weight + k] * x[at + k]
             y[line * target + j] = min(max(total >> _BITS, 0), 255)
 
@@ -116,7 +116,7 @@ def _rows_of_bytes(
         for i in range(target):
             for j in range(width):
                 line[j] = _HALF
-            for k in range(windows.count[i]):
+            for k in range(windows.length[i]):
                 weight = windows.fixed[i * windows.taps + k]
                 at = (plane * height + windows.first[i] + k) * width
                 for j in range(width):
@@ -136,7 +136,7 @@ def _columns_of_floats(
             at = line * width + windows.first[j]
             weight = j * windows.taps
             total = 0.0
-            for k in range(windows.count[j]):
+            for k in range(windows.length[j]):
                 total += windows.weight[weight + k] * x[at + k]
             y[line * target + j] = total
 
@@ -156,7 +156,7 @@ def _rows_of_floats(
         for i in range(target):
             for j in range(width):
                 line[j] = 0.0
-            for k in range(windows.count[i]):
+            for k in range(windows.length[i]):
                 weight = windows.weight[i * windows.taps + k]
                 at = (plane * height + windows.first[i] + k) * width
                 for j in range(width):
