@@ -11,6 +11,7 @@ from PIL import Image, ImageEnhance
 import fl_tensor as ft
 from fl_vision.errors import ImageError
 from fl_vision.transforms.draws import Draws
+from fl_vision.transforms.hue import turned_hue
 from fl_vision.transforms.pixels import (
     Picture,
     channels_of,
@@ -93,33 +94,8 @@ class Hue(FixedTransform):
         if channels_of(image) == 1:
             return image
         if isinstance(image, Picture):
-            return picture_of(self._turned(pixels_of(image)))
-        return self._turned(image)
-
-    def _turned(self, image: ft.Tensor) -> ft.Tensor:
-        is_byte = image.dtype == ft.uint8
-        levels = image.astype(ft.float32) / 255.0 if is_byte else image
-        red, green, blue = (levels[..., k, :, :] for k in range(3))
-        value = ft.maximum(ft.maximum(red, green), blue)
-        extent = value - ft.minimum(ft.minimum(red, green), blue)
-        by = ft.where(extent == 0.0, 1.0, extent)
-        sector = ft.where(
-            value == red,
-            (green - blue) / by,
-            ft.where(value == green, (blue - red) / by + 2.0, (red - green) / by + 4.0),
-        )
-        turned = sector + 6.0 * self.shift
-        # A channel is as far from `value` as its own angle is from the sector: Smith (1978).
-        parts = []
-        for offset in (5.0, 3.0, 1.0):
-            angle = turned + offset
-            angle = angle - ft.floor(angle / 6.0) * 6.0
-            share = ft.clip(ft.minimum(angle, 4.0 - angle), 0.0, 1.0)
-            parts.append(value - extent * share)
-        made = ft.stack(parts, -3)
-        if not is_byte:
-            return made
-        return ft.clip(ft.floor(made * 255.999), 0.0, 255.0).astype(ft.uint8)
+            return picture_of(turned_hue(pixels_of(image), self.shift))
+        return turned_hue(image, self.shift)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from fl_vision.datasets.folder import ImageFolder
 from fl_vision.images import open_image, pixels_of
 from fl_vision.transforms.crops import Crop
 from fl_vision.transforms.draws import Draws
-from fl_vision.transforms.pixels import Picture
+from fl_vision.transforms.pixels import Picture, tensor_of
 from fl_vision.transforms.random_crops import RandomResizedCrop
 from fl_vision.transforms.resize import INTERPOLATIONS, Resize
 from fl_vision.transforms.transform import ImageTransform
@@ -92,7 +92,8 @@ class RandomResizedCrops(EpochDataset):
         options = {"grayscale": folder.grayscale, "upright": folder.upright}
         path = folder.paths[number]
         image = read_crop(path, self._crop, generator, reduced=self._reduced, **options)
-        if self._transform is not None:
-            image = self._transform(image, generator)
-        pixels = pixels_of(image) if isinstance(image, Picture) else image
+        if self._transform is None:
+            pixels = pixels_of(image)
+        else:
+            pixels = tensor_of(self._transform(image, generator))
         return pixels, ft.asarray(folder.labels[number], dtype=ft.int64)

@@ -129,13 +129,14 @@ def fill_levels(where: str, fill: Fill, image: ImageLike) -> tuple[float, ...]:
         raise ImageError(
             where, f"fill {fill} for an image of {channels} channels", "give a level for each"
         )
-    return levels if peak_of(image) == 255.0 else tuple(level / 255.0 for level in levels)
+    is_byte = peak_of(image) == 255.0
+    return tuple(round(level) if is_byte else level / 255.0 for level in levels)
 
 
 def picture_fill(levels: tuple[float, ...]) -> int | tuple[int, ...]:
     """The levels as Pillow takes them."""
-    rounded = tuple(round(level) for level in levels)
-    return rounded[0] if len(rounded) == 1 else rounded
+    whole = tuple(int(level) for level in levels)
+    return whole[0] if len(whole) == 1 else whole
 
 
 def require_extents(where: str, size: tuple[int, int], name: str = "size") -> None:

@@ -46,7 +46,8 @@ def rotation(degrees: float, height: int, width: int) -> Matrix:
     angle = -math.radians(degrees % 360.0)
     cosine, sine = round(math.cos(angle), 15), round(math.sin(angle), 15)
     x, y = width / 2, height / 2
-    return (cosine, sine, x - cosine * x - sine * y, -sine, cosine, y + sine * x - cosine * y)
+    shift_x, shift_y = cosine * -x + sine * -y, -sine * -x + cosine * -y
+    return (cosine, sine, shift_x + x, -sine, cosine, shift_y + y)
 
 
 def warped(image: Any, matrix: Matrix, interpolation: str, fill: Fill) -> Any:
@@ -63,8 +64,7 @@ def warped(image: Any, matrix: Matrix, interpolation: str, fill: Fill) -> Any:
     empty = np.empty(0, np.float32 if is_byte else np.uint8)
     x, y = planes.reshape(-1), made.reshape(-1)
     arrays = (x, y, empty, empty) if is_byte else (empty, empty, x, y)
-    level = np.asarray([round(v) for v in levels] if is_byte else levels, np.float64)
-    level = np.tile(level, len(planes) // len(level))
+    level = np.tile(np.asarray(levels, np.float64), len(planes) // len(levels))
     numbers = np.asarray(matrix, np.float64)
     _warp(*arrays, is_byte, *planes.shape, numbers, level, _KINDS[interpolation])
     return like(image, made)
