@@ -88,7 +88,7 @@ CASES: list[Case] = [
     (
         SolarizeAdd(60),
         lambda x: x.point([min(k + 60, 255) if k < 128 else k for k in range(256)] * 3),
-    ),  # noqa: E501
+    ),
     (Equalize(), ImageOps.equalize),
     (Posterize(3), lambda x: ImageOps.posterize(x, 3)),
 ]

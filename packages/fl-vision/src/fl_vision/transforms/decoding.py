@@ -49,13 +49,13 @@ def read_crop(
             made = Resize(crop.size, crop.interpolation).change(window.change(picture))
             assert isinstance(made, Picture)
             return made
-        down, right = picture.height / extent[0], picture.width / extent[1]
-        top, left = window.top * down, window.left * right
-        bottom = min(top + window.height * down, picture.height)
-        end = min(left + window.width * right, picture.width)
-        return picture.resize(
-            *(crop.size[::-1], INTERPOLATIONS[crop.interpolation]), (left, top, end, bottom)
+        # A pixel stands for so many ones each way; those of the last row and column for fewer.
+        factor = next(s for s in (2, 4, 8) if -(-extent[0] // s) == picture.height)
+        box = (
+            *(window.left / factor, window.top / factor),
+            *((window.left + window.width) / factor, (window.top + window.height) / factor),
         )
+        return picture.resize(crop.size[::-1], INTERPOLATIONS[crop.interpolation], box)
 
 
 class RandomResizedCrops(EpochDataset):
