@@ -12,6 +12,7 @@ from targets import (
     datasets,
     decoders,
     files,
+    image_transforms,
     kernels,
     layers,
     ngrams,
@@ -35,7 +36,7 @@ FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files),
     *(processes, texts, ngrams, decoders, sequence_decoders, speech_features, sounds),
     *(speech_criteria, speech_asg, speech_decoders, speech_data, acoustic_models),
-    *(speech_activity,),
+    *(speech_activity, image_transforms),
 )
 
 
@@ -62,6 +63,7 @@ PUBLIC: set[str] = set().union(*(public_names(p, m) for p, m in PACKAGES.items()
 for _part in ("linalg", "random"):  # the same functions
     PUBLIC -= {f"ft.{_part}.{name}" for name in dir(PACKAGES["ft"]) if name != "norm"}
 PUBLIC -= {f"speech.features.{name}" for name in dir(PACKAGES["speech"])}  # the same
+PUBLIC -= {f"vision.transforms.{name}" for name in dir(PACKAGES["vision"])}  # the same
 PUBLIC -= {"ft.kernels.kernel", "text.language_model.NGramModel"}  # listed elsewhere
 TARGETS: list[Target] = [target for family in FAMILIES for target in family.TARGETS]
 UNTRIED: dict[str, str] = {}

@@ -73,6 +73,7 @@ class Mixing(Checked):
                 raise ImageError("Mixing", f"{name} {value}", f"give 0 to {MAX_ALPHA:g}")
         require_share("Mixing", switch=self.switch, label_smoothing=self.label_smoothing)
 
+    @checked
     def __call__(
         self, images: ft.Tensor, labels: ft.Tensor, generator: ft.Generator | int
     ) -> tuple[ft.Tensor, ft.Tensor]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fl_tensor as ft
 from fl_data import Batch, Dataset, EpochDataset, Sample, check_index, mix, share
+from fl_tensor.annotations import checked
 from fl_tensor.arguments import seed_of
 from fl_vision.datasets.image_data import image_and_label
 
 
+@checked
 def random_shift(
     images: ft.Tensor,
     reach: int,
