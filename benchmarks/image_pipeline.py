@@ -3,9 +3,9 @@
 Claims: with full decoding, and for transforms alone, at least as many as torchvision; with reduced
 decoding at least 1.2 times as many, where the files are large enough for it. Images are JPEG files
 of quality 90. They are decoded by Pillow, a random window is resized to 224 x 224 (bilinear), half
-of them are mirrored, two operations of RandAugment follow (bilinear, each with probability 1/2), and
-levels are normalised. torchvision's RandAugment has one operation fewer and a fixed magnitude, and
-applies each that it draws; so it is given one operation, as many as ours applies on average.
+of them are mirrored, two operations of RandAugment follow (bilinear, each with probability 1/2),
+and levels are normalised. torchvision's RandAugment has other operations, a fixed magnitude, and
+applies each one that it draws. So it is given one, as many as ours applies on average.
 
 Rows: `transforms` are those of pictures that are decoded before; `full` decodes whole files;
 `reduced` lets our side decode JPEGs at 1/2, 1/4 or 1/8, while a window keeps its resolution. With

@@ -21,7 +21,7 @@ SMOOTH = ours.picture_of(ft.asarray(RNG.integers(0, 256, (3, 7, 9)), dtype=ft.ui
 IMAGES = {
     "smooth": ours.Resize((97, 131), "bicubic")(
         ft.asarray(np.asarray(SMOOTH).transpose(2, 0, 1).copy())
-    ).numpy(),  # noqa: E501
+    ).numpy(),
     "noise": RNG.integers(0, 256, (3, 97, 131)).astype(np.uint8),
 }
 

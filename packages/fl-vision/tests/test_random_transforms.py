@@ -90,7 +90,7 @@ def test_a_dataset_draws_by_seed_epoch_and_index() -> None:
     assert first[0] != crops[0][0].tolist()
 
 
-def test_windows_have_the_area_and_ratio_that_are_asked_for() -> None:
+def test_windows_have_the_area_and_ratio_of_the_settings() -> None:
     crop = RandomResizedCrop((8, 8), scale=(0.2, 0.5), ratio=(0.5, 2.0))
     numbers = draws()
     windows = [crop.window(400, 300, numbers) for _ in range(500)]

@@ -36,15 +36,15 @@ REDUCED = [(1, (299, 401)), (2, (150, 201)), (3, (150, 201)), (7, (75, 101)), (9
 
 @pytest.mark.parametrize("factor, size", REDUCED)
 def test_reductions_are_powers_of_2(photo: Path, factor: int, size: tuple[int, int]) -> None:
-    asked = []
+    requested = []
 
     def reduction(height: int, width: int) -> int:
-        asked.append((height, width))
+        requested.append((height, width))
         return factor
 
     with open_image(photo, reduction=reduction) as image:
         assert (image.height, image.width) == size
-    assert asked == [(299, 401)]
+    assert requested == [(299, 401)]
 
 
 def test_other_formats_are_not_reduced(photo: Path) -> None:

@@ -84,7 +84,7 @@ def open_image(
     `upright`, for those who cut or scale it before
     they take the `pixels_of` it: a part of a picture is copied faster than all of it.
 
-    `reduction` is asked before anything is decoded, with the height and width of the picture. It
+    `reduction` is called before anything is decoded, with the height and width of the picture. It
     says how many times smaller it may be. A JPEG is then decoded at 1/2, 1/4 or 1/8 of its size, no
     smaller than that, in less time; its extents are rounded up. Other files are not reduced.
 
@@ -142,9 +142,9 @@ def _reduce(image: Image.Image, upright: bool, reduction: Callable[[int, int], i
     """Sets the decoder to the smallest size that `reduction` allows."""
     width, height = image.size
     lies = upright and _orientation(image) >= _FIRST_LYING
-    asked = (width, height) if lies else (height, width)
+    extents = (width, height) if lies else (height, width)
     # The largest power of 2 that is allowed: `draft` would round others up.
-    factor = 1 << min(max(int(reduction(*asked)), 1).bit_length() - 1, 3)
+    factor = 1 << min(max(int(reduction(*extents)), 1).bit_length() - 1, 3)
     if factor > 1:
         image.draft(None, (max(1, width // factor), max(1, height // factor)))
 

@@ -1,7 +1,8 @@
 """Affine maps of images: the kernel, and Pillow's function for pictures.
 
-A map is the six numbers (a, b, c, d, e, f): the pixel at (x, y) of the result is taken from
-(a x + b y + c, d x + e y + f) of the image; pixels are counted at their centres, (0.5, 0.5) first.
+A map is the six numbers `(a, b, c, d, e, f)`. It says where a pixel at `(x, y)` of the result is
+taken from: `(a x + b y + c, d x + e y + f)` of the image. The centre of the first pixel is at
+`(0.5, 0.5)`.
 """
 
 # mypy: disable-error-code="valid-type"
