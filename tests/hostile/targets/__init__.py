@@ -13,6 +13,7 @@ from targets import (
     decoders,
     detection,
     files,
+    image_transforms,
     kernels,
     language_model_networks,
     layers,
@@ -44,6 +45,7 @@ FAMILIES = (
     *(speech_activity, text_data),
     *(speech_activity, language_model_networks),
     *(speech_activity, detection),
+    *(speech_activity, image_transforms),
 )
 
 
@@ -71,6 +73,7 @@ for _part in ("linalg", "random"):  # the same functions
     PUBLIC -= {f"ft.{_part}.{name}" for name in dir(PACKAGES["ft"]) if name != "norm"}
 PUBLIC -= {f"speech.features.{name}" for name in dir(PACKAGES["speech"])}  # the same
 PUBLIC -= {f"vision.datasets.{name}" for name in dir(PACKAGES["vision"])}  # the same
+PUBLIC -= {f"vision.transforms.{name}" for name in dir(PACKAGES["vision"])}  # the same
 PUBLIC -= {"ft.kernels.kernel", "text.language_model.NGramModel"}  # listed elsewhere
 PUBLIC -= {"text.rescoring.CausalNetwork", "text.token_model.Cache"}  # as those of text.models
 PUBLIC -= {"text.token_model.arrays_of", "text.token_model.join_rows"}  # used there, not offered

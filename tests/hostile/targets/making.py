@@ -19,7 +19,7 @@ from cases import Target
 from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
 from fl_text import decoder, heads, language_model, models, ngram, rescoring, token_model
-from fl_vision import detection
+from fl_vision import detection, transforms
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
@@ -41,6 +41,7 @@ PACKAGES: dict[str, Any] = {
     "vision": vision,
     "vision.datasets": vision.datasets,
     "vision.detection": detection,
+    "vision.transforms": transforms,
     "text": text,
     "ngram": ngram,
     "text.decoder": decoder,
