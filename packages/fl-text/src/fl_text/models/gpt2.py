@@ -6,11 +6,16 @@ matrix with the embedding (Press & Wolf, 2017).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table, Tied, Transpose
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class GPT2(nn.Module):
@@ -52,6 +57,13 @@ class GPT2(nn.Module):
     def caches(self) -> list[nn.KVCache]:
         """Empty ones, for generation."""
         return [nn.KVCache() for _ in self.layers]
+
+    @classmethod
+    def from_huggingface(cls, folder: str | os.PathLike[str], ignore: Iterable[str] = ()) -> Self:
+        """The network of a folder with `config.json` and weights: as `Llama.from_huggingface`."""
+        from fl_text.models.huggingface import load_gpt2
+
+        return load_gpt2(cls, folder, ignore)
 
 
 # Its convolutions of width 1 keep their matrices the other way round.
