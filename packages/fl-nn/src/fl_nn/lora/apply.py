@@ -214,7 +214,7 @@ def remove_lora(model: M) -> M:
     for place in adapted(model):
         delattr(place.module, place.part or "lora")
         if isinstance(place.module, LoRALinear):
-            place.module.__class__ = Linear
+            place.module.__class__ = Linear  # type: ignore[assignment]
         elif not any(getattr(place.module, part) is not None for part in (WHOLE, *PARTS)):
             place.module.__class__ = MultiHeadAttention
     return model
