@@ -74,9 +74,9 @@ def test_outputs_are_those_of_the_rounded_weights(rows, inputs, outputs):
 
 
 def test_the_kernel_reads_weights_where_they_are(tmp_path):
-    layer = quantize_weights(nn.Linear(24, 10))
+    layer = quantize_weights(nn.Linear(64, 500))
     nn.save_weights(tmp_path / "x", layer)
-    loaded = quantize_weights(nn.Linear(24, 10))
+    loaded = quantize_weights(nn.Linear(64, 500))
     nn.load_weights(tmp_path / "x", loaded)
     for weight in (layer.weight, loaded.weight, copy.deepcopy(layer).weight):
         assert np.shares_memory(*(np.asarray(weight.tobytes()) for _ in range(2)))

@@ -28,7 +28,7 @@ _SETTINGS: dict[str, dict[str, Kind]] = {
 def check_scaling(where: str, scaling: Mapping[str, Any] | None, size: int) -> dict[str, Any]:
     """`scaling` as a dict that has "rope_type". Raises ModuleError for unknown kinds, and for
     settings that are missing, unknown or out of range."""
-    given = dict(scaling or {"rope_type": "default"})
+    given = {"rope_type": "default"} if scaling is None else dict(scaling)
     kind = given.get("rope_type")
     if not isinstance(kind, str) or kind not in _SETTINGS:
         raise ModuleError(

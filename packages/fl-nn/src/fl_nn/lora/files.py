@@ -83,7 +83,10 @@ def save_adapter(folder: AnyPath, model: Module, *, rename: Table | None = None)
         "inference_mode": True,
     }
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder}: cannot be made a folder ({error})") from error
     save_tensors(folder / WEIGHTS, tensors, {"format": "pt", WRITER: "adapter"})
     with replacing(folder / CONFIG) as file:
         file.write(json.dumps(config, indent=2).encode())

@@ -182,4 +182,4 @@ def _in_c_order(x: ft.Tensor) -> ft.Tensor:
     """The same values in C order in memory: the kernel would copy them in every call otherwise."""
     if not x.backend.has_values or x.device.kind != "cpu":
         return x
-    return ft.asarray(x.tobytes(), x.dtype, x.device, x.backend).reshape(x.shape)
+    return ft.asarray(x.tobytes().cast("b"), x.dtype, x.device, x.backend).reshape(x.shape)

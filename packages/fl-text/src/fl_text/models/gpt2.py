@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table, Tied, Transpose
+from fl_tensor.annotations import checked
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -59,6 +60,7 @@ class GPT2(nn.Module):
         return [nn.KVCache() for _ in self.layers]
 
     @classmethod
+    @checked
     def from_huggingface(cls, folder: str | os.PathLike[str], ignore: Iterable[str] = ()) -> Self:
         """The network of a folder with `config.json` and weights: as `Llama.from_huggingface`."""
         from fl_text.models.huggingface import load_gpt2

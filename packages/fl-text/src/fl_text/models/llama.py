@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table
+from fl_tensor.annotations import checked
 from fl_text.errors import TextError
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ class Llama(nn.Module):
         return [nn.KVCache() for _ in self.layers]
 
     @classmethod
+    @checked
     def from_huggingface(cls, folder: str | os.PathLike[str], ignore: Iterable[str] = ()) -> Self:
         """The network of a folder with `config.json` and weights, `model.safetensors` or shards
         with an index. Weights become float32.
