@@ -1,5 +1,6 @@
-"""Weights as 8-bit integers with a scale for each output: a quarter of the memory, and faster where
-reading weights takes most of the time, as in generation.
+"""Weights as 8-bit integers with a scale for each output, for evaluation.
+
+They take a quarter of the memory. Generation is faster, as reading weights takes most of its time.
 
     model = quantization.quantize_weights(model.eval())
     nn.save_weights("small.safetensors", model)
