@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table, Tied, Transpose
 from fl_tensor.annotations import checked
+from fl_text.models.published import PublishedConfig, load_network
+from fl_text.models.published_options import gpt2_options
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,9 +66,13 @@ class GPT2(nn.Module):
     @checked
     def from_huggingface(cls, folder: str | os.PathLike[str], ignore: Iterable[str] = ()) -> Self:
         """The network of a folder with `config.json` and weights: as `Llama.from_huggingface`."""
-        from fl_text.models.huggingface import load_gpt2
-
-        return load_gpt2(cls, folder, ignore)
+        config = PublishedConfig(Path(folder) / "config.json")
+        options = gpt2_options(config)
+        config.finish(ignore)
+        with nn.open_tensors(folder) as file:
+            whole = any(name.startswith("transformer.") for name in file.tensors)
+        table = GPT2_HUGGING_FACE if whole else GPT2_BODY_HUGGING_FACE
+        return load_network(config, lambda: cls(**options), folder, table)
 
 
 # Its convolutions of width 1 keep their matrices the other way round.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fl_nn as nn
@@ -16,6 +17,8 @@ import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table
 from fl_tensor.annotations import checked
 from fl_text.errors import TextError
+from fl_text.models.published import PublishedConfig, load_network
+from fl_text.models.published_options import llama_options
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -218,9 +221,10 @@ class Llama(nn.Module):
         Raises TextFileError for a configuration that is malformed or not supported, and
         `fl_nn.CheckpointError` for weights that do not fit it.
         """
-        from fl_text.models.huggingface import load_llama
-
-        return load_llama(cls, folder, ignore)
+        config = PublishedConfig(Path(folder) / "config.json")
+        options = llama_options(config)
+        config.finish(ignore)
+        return load_network(config, lambda: cls(**options), folder, LLAMA_HUGGING_FACE)
 
 
 #: Files of transformers' LlamaForCausalLM, Qwen2ForCausalLM and MistralForCausalLM.

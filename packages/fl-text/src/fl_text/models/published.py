@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import fl_nn as nn
+import fl_tensor as ft
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular
 from fl_text.errors import TextFileError
+
+M = TypeVar("M", bound=nn.Module)
 
 MAX_FILE = 1 << 20
 """The largest config.json that is read: 1 MiB."""
@@ -110,3 +114,20 @@ class PublishedConfig:
                     f"the key {key[:80]} ({repr(value)[:80]}) is unknown",
                     f"where it changes nothing, pass ignore=[{key[:80]!r}]",
                 )
+
+
+def load_network(
+    config: PublishedConfig,
+    build: Callable[[], M],
+    folder: str | os.PathLike[str],
+    table: nn.rename.Table,
+) -> M:
+    """The network with the weights of a folder. Nothing is allocated before the names and shapes
+    in the files are known to fit."""
+    try:
+        with ft.use("null"):
+            network = build()
+    except (nn.ModuleError, ValueError) as error:
+        raise TextFileError(config.path, f"{error}", "get it again") from error
+    nn.load_weights(folder, network, rename=table, cast=True)
+    return network
