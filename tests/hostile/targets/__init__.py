@@ -17,6 +17,7 @@ from targets import (
     kernels,
     language_model_networks,
     layers,
+    llama,
     ngrams,
     numpy_names,
     processes,
@@ -46,6 +47,7 @@ FAMILIES = (
     *(speech_activity, language_model_networks),
     *(speech_activity, detection),
     *(speech_activity, image_transforms),
+    *(speech_activity, llama),
 )
 
 

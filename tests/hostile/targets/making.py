@@ -29,6 +29,8 @@ PACKAGES: dict[str, Any] = {
     "ft.kernels": kernels,
     "ag": ag,
     "nn": nn,
+    "nn.lora": nn.lora,
+    "nn.quantization": nn.quantization,
     "data": data,
     "mem": mem,
     "dist": dist,

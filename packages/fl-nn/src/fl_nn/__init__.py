@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from fl_nn import arch as arch
 from fl_nn import init as init
+from fl_nn import lora as lora
 from fl_nn import plot as plot
+from fl_nn import quantization as quantization
 from fl_nn import rename as rename
 from fl_nn._version import __version__ as __version__
 from fl_nn.arch import build_sequential as build_sequential
@@ -220,4 +222,4 @@ if not _TYPE_CHECKING:  # a type checker reports the name by itself
 def __dir__() -> list[str]:
     from fl_tensor.public_names import public_names
 
-    return public_names(globals(), "arch", "init", "plot", "rename")
+    return public_names(globals(), "arch", "init", "lora", "plot", "quantization", "rename")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
 from fl_nn.layers.dropout import Dropout
+from fl_nn.layers.rotary import check_scaling, frequencies
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
 from fl_nn.values import arange_like
@@ -80,19 +83,43 @@ class RotaryEmbedding(Module):
     t / base^(2i / size) at step t, so that products of two such vectors depend on their distance
     alone. Su et al., 2021. `interleaved` pairs (2i, 2i + 1) instead, as the paper does; weights
     that were trained one way need that way.
+
+    scaling  frequencies for contexts beyond those of training, in Hugging Face's terms:
+             {"rope_type": "linear", "factor": 2.0}; "dynamic" and "llama3" have settings besides.
+             Under "dynamic", steps are turned as their number in the call asks; keys in caches
+             stay as they were turned
     """
 
-    def __init__(self, size: int, base: float = 10000.0, interleaved: bool = False) -> None:
+    def __init__(
+        self,
+        size: int,
+        base: float = 10000.0,
+        interleaved: bool = False,
+        scaling: Mapping[str, Any] | None = None,
+    ) -> None:
         if size < 2 or size % 2:
             raise ModuleError(f"[RotaryEmbedding] size {size}: pairs need an even size")
         if not 0.0 < base < math.inf:
             raise ModuleError(f"[RotaryEmbedding] base={base}: give a number above 0")
         self.size, self.base, self.interleaved = size, base, interleaved
+        self.scaling = check_scaling("RotaryEmbedding", scaling, size)
 
     def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:
         _check("RotaryEmbedding", x, self.size)
-        angles = _angles(x, x.shape[-2], offset, self.size, self.base)
-        cos, sin = (f(angles).astype(x.dtype) for f in (ft.cos, ft.sin))
+        return self.turn(x, *self.angles(x, x.shape[-2], offset))
+
+    def angles(self, x: ft.Array, steps: int, offset: int = 0) -> tuple[ft.Tensor, ft.Tensor]:
+        """Cosines and sines (steps, size / 2) of the steps after `offset`, with the dtype, device
+        and backend of `x`: for `turn`, where several arrays have the same steps."""
+        # At least in float32: half precision cannot count to 3000.
+        dtype = x.dtype if x.dtype.itemsize >= 4 else ft.float32
+        turns = frequencies(self.size, self.base, self.scaling, offset + steps)
+        t = ft.expand_dims(arange_like(x, offset, offset + steps, dtype), 1)
+        angles = t * ft.asarray(turns, dtype, x.device, x.backend)
+        return ft.cos(angles).astype(x.dtype), ft.sin(angles).astype(x.dtype)
+
+    def turn(self, x: ft.Array, cos: ft.Array, sin: ft.Array) -> ft.Array:
+        """x (..., steps, size) turned by `angles`."""
         if self.interleaved:
             pairs = ft.reshape(x, (*x.shape[:-1], self.size // 2, 2))
             a, b = pairs[..., 0], pairs[..., 1]
@@ -101,7 +128,9 @@ class RotaryEmbedding(Module):
         return ft.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
     def extra_repr(self) -> str:
-        return f"{self.size}, base={self.base}" + ", interleaved=True" * self.interleaved
+        text = f"{self.size}, base={self.base}" + ", interleaved=True" * self.interleaved
+        kind = self.scaling["rope_type"]
+        return text if kind == "default" else f"{text}, scaling={kind!r}"
 
 
 class RelativePositionEmbedding(Module):

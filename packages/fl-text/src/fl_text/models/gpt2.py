@@ -6,12 +6,21 @@ matrix with the embedding (Press & Wolf, 2017).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table, Tied, Transpose
+from fl_tensor.annotations import checked
 from fl_text.heads import FullSoftmax
+from fl_text.models.published import PublishedConfig, load_network
+from fl_text.models.published_options import gpt2_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class GPT2(nn.Module):
@@ -64,6 +73,18 @@ class GPT2(nn.Module):
     def caches(self) -> list[nn.KVCache]:
         """Empty ones, for generation."""
         return [nn.KVCache() for _ in self.layers]
+
+    @classmethod
+    @checked
+    def from_huggingface(cls, folder: str | os.PathLike[str], ignore: Iterable[str] = ()) -> Self:
+        """The network of a folder with `config.json` and weights: as `Llama.from_huggingface`."""
+        config = PublishedConfig(Path(folder) / "config.json")
+        options = gpt2_options(config)
+        config.finish(ignore)
+        with nn.open_tensors(folder) as file:
+            whole = any(name.startswith("transformer.") for name in file.tensors)
+        table = GPT2_HUGGING_FACE if whole else GPT2_BODY_HUGGING_FACE
+        return load_network(config, lambda: cls(**options), folder, table)
 
 
 # Its convolutions of width 1 keep their matrices the other way round.
