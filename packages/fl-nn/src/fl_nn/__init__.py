@@ -60,6 +60,8 @@ from fl_nn.layers import GatedLinearUnit as GatedLinearUnit
 from fl_nn.layers import GroupNorm as GroupNorm
 from fl_nn.layers import HardTanh as HardTanh
 from fl_nn.layers import Identity as Identity
+from fl_nn.layers import CacheStep as CacheStep
+from fl_nn.layers import FixedKVCache as FixedKVCache
 from fl_nn.layers import KVCache as KVCache
 from fl_nn.layers import LayerNorm as LayerNorm
 from fl_nn.layers import LeakyReLU as LeakyReLU

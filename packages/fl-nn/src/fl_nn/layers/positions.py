@@ -16,7 +16,8 @@ from fl_nn.values import arange_like
 class PositionEmbedding(Module):
     """Adds row t of the learned `weight` (count, size) to step t of x (..., steps, size), then
     drops out. The rows start normal with standard deviation `std`; `offset` counts the steps that
-    came before."""
+    came before, in all or, as int64 (N,), in each row of x (N, steps, size). A step whose number is
+    below 0 is padding, and gets row 0; numbers in an array above the last one get the last row."""
 
     def __init__(
         self,
@@ -36,9 +37,12 @@ class PositionEmbedding(Module):
         )
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:
+    def forward(self, x: ft.Array, offset: int | ft.Array = 0) -> ft.Array:
         _check("PositionEmbedding", x, self.size)
         steps = x.shape[-2]
+        if isinstance(offset, ft.Array):
+            known = ft.minimum(ft.maximum(_numbers("PositionEmbedding", x, offset), 0), self.count - 1)
+            return self.dropout(x + ft.gather(self.weight, known, 0))
         if offset < 0 or offset + steps > self.count:
             raise ft.ShapeError(
                 f"[PositionEmbedding] x {x.shape} at offset {offset}: there are {self.count} "
@@ -79,7 +83,8 @@ class RotaryEmbedding(Module):
     """Turns the pairs of features (i, i + size / 2) of x (..., steps, size) by the angle
     t / base^(2i / size) at step t, so that products of two such vectors depend on their distance
     alone. Su et al., 2021. `interleaved` pairs (2i, 2i + 1) instead, as the paper does; weights
-    that were trained one way need that way.
+    that were trained one way need that way. `offset` counts the steps that came before, in all or,
+    as int64 (N,), in each row of x (N, heads, steps, size).
     """
 
     def __init__(self, size: int, base: float = 10000.0, interleaved: bool = False) -> None:
@@ -89,7 +94,7 @@ class RotaryEmbedding(Module):
             raise ModuleError(f"[RotaryEmbedding] base={base}: give a number above 0")
         self.size, self.base, self.interleaved = size, base, interleaved
 
-    def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:
+    def forward(self, x: ft.Array, offset: int | ft.Array = 0) -> ft.Array:
         _check("RotaryEmbedding", x, self.size)
         angles = _angles(x, x.shape[-2], offset, self.size, self.base)
         cos, sin = (f(angles).astype(x.dtype) for f in (ft.cos, ft.sin))
@@ -149,12 +154,28 @@ class RelativePositionEmbedding(Module):
         return f"{self.reach}, {self.size}"
 
 
-def _angles(x: ft.Array, steps: int, offset: int, size: int, base: float) -> ft.Array:
-    # (steps, ceil(size / 2)), at least in float32: half precision cannot count to 3000.
+def _angles(
+    x: ft.Array, steps: int, offset: int | ft.Array, size: int, base: float
+) -> ft.Array:
+    # (steps, ceil(size / 2)), at least in float32: half precision cannot count to 3000. For an
+    # offset of each row (N, 1, steps, ceil(size / 2)).
     dtype = x.dtype if x.dtype.itemsize >= 4 else ft.float32
-    t = ft.expand_dims(arange_like(x, offset, offset + steps, dtype), 1)
+    if isinstance(offset, ft.Array):
+        t = _numbers("RotaryEmbedding", x, offset).astype(dtype)[:, None, :, None]
+    else:
+        t = ft.expand_dims(arange_like(x, offset, offset + steps, dtype), 1)
     i = arange_like(x, 0, -(-size // 2), dtype)
     return t * ft.exp(i * (-2.0 * math.log(base) / size))
+
+
+def _numbers(layer: str, x: ft.Array, offset: ft.Array) -> ft.Array:
+    # The numbers of the steps of each row, int64 (N, steps).
+    if offset.shape != x.shape[:1] or not offset.dtype.is_integer:
+        raise ft.ShapeError(
+            f"[{layer}] offset {offset.shape} of {offset.dtype} for x {x.shape}: expected an "
+            "integer, or one for each row of the batch"
+        )
+    return offset[:, None] + arange_like(x, 0, x.shape[-2], ft.int64)
 
 
 def _check(layer: str, x: ft.Array, size: int) -> None:
