@@ -60,6 +60,7 @@ from fl_nn.layers import GatedLinearUnit as GatedLinearUnit
 from fl_nn.layers import GroupNorm as GroupNorm
 from fl_nn.layers import HardTanh as HardTanh
 from fl_nn.layers import Identity as Identity
+from fl_nn.layers import Cache as Cache
 from fl_nn.layers import CacheStep as CacheStep
 from fl_nn.layers import FixedKVCache as FixedKVCache
 from fl_nn.layers import KVCache as KVCache

@@ -22,6 +22,7 @@ from fl_nn.layers.adaptive import AdaptiveSoftMaxLoss as AdaptiveSoftMaxLoss
 from fl_nn.layers.asymmetric import AsymmetricConv1D as AsymmetricConv1D
 from fl_nn.layers.attention import MultiHeadAttention as MultiHeadAttention
 from fl_nn.layers.attention import attention as attention
+from fl_nn.layers.cache import Cache as Cache
 from fl_nn.layers.cache import CacheStep as CacheStep
 from fl_nn.layers.cache import FixedKVCache as FixedKVCache
 from fl_nn.layers.cache import KVCache as KVCache

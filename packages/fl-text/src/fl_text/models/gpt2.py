@@ -30,6 +30,7 @@ class GPT2(nn.Module):
         dropout: float = 0.1,
         eps: float = 1e-5,
     ) -> None:
+        self.vocabulary, self.steps = tokens, steps
         self.embedding = nn.Embedding(tokens, size)
         self.embedding.weight.tensor = self.embedding.weight.tensor * 0.02
         self.positions = nn.PositionEmbedding(steps, size, dropout)
@@ -41,9 +42,9 @@ class GPT2(nn.Module):
         ]
         self.norm = nn.LayerNorm(size, eps)
 
-    def forward(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+    def forward(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """`caches`, one for each layer, hold the tokens before these, and these afterwards."""
-        before = caches[0].steps if caches else 0
+        before: int | ft.Array = caches[0].steps if caches else 0
         x = self.positions(self.embedding(tokens), before)
         for place, layer in enumerate(self.layers):
             x = layer(x, cache=caches[place] if caches else None)
