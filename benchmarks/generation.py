@@ -14,13 +14,12 @@ two scores are within 1e-4.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,9 @@ CLOSE = 1e-4
 
 def prompts(batch: int, tokens: int) -> list[list[int]]:
     """Rows of tokens, without order."""
-    return [[(7919 * (PROMPT * row + t) + 13) % tokens for t in range(PROMPT)] for row in range(batch)]
+    return [
+        [(7919 * (PROMPT * row + t) + 13) % tokens for t in range(PROMPT)] for row in range(batch)
+    ]
 
 
 def ours(tiny: bool) -> Any:
@@ -67,6 +68,11 @@ def our_case(batch: int, path: Path, threads: int, tiny: bool) -> Callable[[], o
 
 def their_case(batch: int, path: Path, threads: int, tiny: bool) -> Callable[[], object]:
     import torch
+
+    with suppress(RuntimeError):  # a torchvision whose compiled half does not load beside PyTorch
+        for name in ("nms", "qnms"):
+            schema = "(Tensor boxes, Tensor scores, float threshold) -> Tensor"
+            torch.library.define(f"torchvision::{name}", schema)
     import transformers
     from safetensors.torch import load_file
 
@@ -87,7 +93,9 @@ def their_case(batch: int, path: Path, threads: int, tiny: bool) -> Callable[[],
 
     def run() -> object:
         """The tokens of each row, and how many come before the first close call."""
-        found = model.generate(rows, attention_mask=torch.ones_like(rows), generation_config=settings)
+        found = model.generate(
+            rows, attention_mask=torch.ones_like(rows), generation_config=settings
+        )
         best = torch.stack([scores.topk(2).values for scores in found.scores], 1)
         close = (best[..., 0] - best[..., 1] < CLOSE).int().tolist()
         until = [(row + [1]).index(1) for row in close]

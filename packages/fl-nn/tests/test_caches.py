@@ -118,7 +118,10 @@ def test_a_compiled_step_is_one_graph_for_all_lengths():
 
     def run(part, count, keys, values):
         view = nn.CacheStep(
-            ft.broadcast_to(count, (2,)), keys, values, ft.broadcast_to(ft.arange(8) < count, (2, 8))
+            ft.broadcast_to(count, (2,)),
+            keys,
+            values,
+            ft.broadcast_to(ft.arange(8) < count, (2, 8)),
         )
         return attend(part, cache=view), view.new_keys, view.new_values
 
@@ -127,9 +130,7 @@ def test_a_compiled_step_is_one_graph_for_all_lengths():
         for one in (cache, growing):
             attend(x[:, :2], causal=True, cache=one)
         for t in range(2, 8):
-            y, keys, values = step(
-                x[:, t : t + 1], ft.asarray(t), cache.all_keys, cache.all_values
-            )
+            y, keys, values = step(x[:, t : t + 1], ft.asarray(t), cache.all_keys, cache.all_values)
             cache.write(keys, values)
             near(y, attend(x[:, t : t + 1], cache=growing))
     assert step.compiled_calls == 5 and step.calls == 6

@@ -201,7 +201,7 @@ def letters():
 
 def cycle(tokens, vocabulary):
     """A network after which every token of the list is followed by the next one."""
-    following = {a: b for a, b in zip(tokens, tokens[1:], strict=False)}
+    following = dict(zip(tokens, tokens[1:], strict=False))
 
     class Cycle(Fixed):
         def forward(self, given, caches):

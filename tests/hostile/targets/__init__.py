@@ -12,6 +12,7 @@ from targets import (
     datasets,
     decoders,
     files,
+    generation,
     kernels,
     layers,
     ngrams,
@@ -35,7 +36,7 @@ FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files),
     *(processes, texts, ngrams, decoders, sequence_decoders, speech_features, sounds),
     *(speech_criteria, speech_asg, speech_decoders, speech_data, acoustic_models),
-    *(speech_activity,),
+    *(speech_activity, generation),
 )
 
 

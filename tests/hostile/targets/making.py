@@ -18,7 +18,7 @@ import fl_vision as vision
 from cases import Target
 from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
-from fl_text import decoder, language_model, ngram, token_model
+from fl_text import decoder, generation, language_model, ngram, token_model
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
@@ -40,6 +40,7 @@ PACKAGES: dict[str, Any] = {
     "vision": vision,
     "text": text,
     "ngram": ngram,
+    "generation": generation,
     "text.decoder": decoder,
     "text.language_model": language_model,
     "text.token_model": token_model,

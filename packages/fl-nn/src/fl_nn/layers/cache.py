@@ -10,6 +10,7 @@ import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.values import tensor_of
+from fl_tensor.annotations import Checked
 
 
 class KVCache:
@@ -115,7 +116,7 @@ class FixedKVCache:
             self.all_values = ft.gather(self.all_values, rows, 0)
 
 
-class CacheStep:
+class CacheStep(Checked):
     """A cache as seen by one call of a network, of which a graph can be made: its arrays are
     arguments, and nothing is written.
 
@@ -142,6 +143,13 @@ class CacheStep:
         self.visible, self.new_visible = visible, new_visible
         self.new_keys: ft.Array | None = None
         self.new_values: ft.Array | None = None
+
+    def append(self, keys: ft.Array, values: ft.Array) -> tuple[ft.Array, ft.Array]:
+        """Raises ModuleError: keys of several rows do not lie side by side here."""
+        raise ModuleError(
+            "[CacheStep] it does not grow: call cache.attention(q, k, v, scale, causal), as "
+            "MultiHeadAttention does, or give the network a KVCache"
+        )
 
     def attention(
         self, q: ft.Array, k: ft.Array, v: ft.Array, scale: float, causal: bool

@@ -41,7 +41,7 @@ class PositionEmbedding(Module):
         _check("PositionEmbedding", x, self.size)
         steps = x.shape[-2]
         if isinstance(offset, ft.Array):
-            known = ft.minimum(ft.maximum(_numbers("PositionEmbedding", x, offset), 0), self.count - 1)
+            known = ft.clip(_numbers("PositionEmbedding", x, offset), 0, self.count - 1)
             return self.dropout(x + ft.gather(self.weight, known, 0))
         if offset < 0 or offset + steps > self.count:
             raise ft.ShapeError(
@@ -154,9 +154,7 @@ class RelativePositionEmbedding(Module):
         return f"{self.reach}, {self.size}"
 
 
-def _angles(
-    x: ft.Array, steps: int, offset: int | ft.Array, size: int, base: float
-) -> ft.Array:
+def _angles(x: ft.Array, steps: int, offset: int | ft.Array, size: int, base: float) -> ft.Array:
     # (steps, ceil(size / 2)), at least in float32: half precision cannot count to 3000. For an
     # offset of each row (N, 1, steps, ceil(size / 2)).
     dtype = x.dtype if x.dtype.itemsize >= 4 else ft.float32

@@ -69,9 +69,7 @@ def beam_search(
     check_lengths(rows, max_new_tokens, run.steps)
     chain = [*processors, *logits.built_in(1.0, 0, 1.0, 0.0, repetition_penalty)]
     ends = ends_of(eos, tokenizer)
-    searches = [
-        _Search(row, beams, max_new_tokens, length_penalty, early_stopping) for row in rows
-    ]
+    searches = [_Search(row, beams, max_new_tokens, length_penalty, early_stopping) for row in rows]
     _run(run, searches, chain, ends, None if tokenizer is None else len(tokenizer))
     return [search.best(best, ends, tokenizer) for search in searches]
 

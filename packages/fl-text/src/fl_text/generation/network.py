@@ -7,8 +7,8 @@ seen by no token, so that a row gives what it gives alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, cast
 
 import fl_autograd as ag
 import fl_nn as nn
@@ -27,6 +27,8 @@ class CausalNetwork(Protocol):
     """
 
     training: bool
+
+    def parameters(self) -> Iterable[Any]: ...
 
     def __call__(self, tokens: ft.Array, caches: Sequence[Any], /) -> ft.Array:
         """Scores (N, T, vocabulary) of the tokens after `tokens` (N, T), which follow `caches`."""
@@ -47,20 +49,21 @@ class CompiledNetwork:
     """
 
     def __init__(self, network: CausalNetwork, compiled: bool = True) -> None:
-        if not callable(network) or not callable(getattr(network, "caches", None)):
+        needed = ("caches", "parameters")
+        if not callable(network) or not all(callable(getattr(network, n, None)) for n in needed):
             raise TextError(
                 f"[generate] a {type(network).__name__} is no causal network: give one that takes "
                 "tokens and caches, such as fl_text.models.GPT2"
             )
         if not isinstance(compiled, bool):
             raise TextError(f"[generate] compiled={compiled!r}: expected True or False")
-        self.network: Any = network
+        self.network = cast(Any, network)
         self.steps: int | None = getattr(network, "steps", None)
         self.vocabulary: int | None = getattr(network, "vocabulary", None)
         self._run: Any = self._step
         if compiled and isinstance(network, nn.Module):
             self._run = nn.compile(self._step, network)
-        self._weight: ft.Array = next(iter(self.network.parameters()))
+        self._weight: ft.Array | None = next(iter(self.network.parameters()), None)
 
     def explain(self) -> str:
         """Which graphs there are, and why a step has none."""
@@ -69,6 +72,8 @@ class CompiledNetwork:
 
     def numbers(self, values: Any) -> Any:
         """int64, where the network is."""
+        if self._weight is None:
+            return ft.asarray(values, ft.int64)
         return ft.asarray(values, ft.int64, self._weight.device, self._weight.backend)
 
     def start(self, rows: list[list[int]], capacity: int) -> DecodingState:

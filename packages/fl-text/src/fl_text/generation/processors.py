@@ -119,9 +119,7 @@ def built_in(
     return found
 
 
-def apply(
-    processors: list[LogitsProcessor], scores: ft.Array, tokens: list[list[int]]
-) -> ft.Array:
+def apply(processors: list[LogitsProcessor], scores: ft.Array, tokens: list[list[int]]) -> ft.Array:
     """Scores after all processors; raises `TextError` where one changes the shape."""
     for processor in processors:
         found = processor(scores, tokens)
