@@ -36,6 +36,8 @@ MODULES = """
     fl_text.rescoring fl_text.token_model
     fl_vision fl_vision.detection fl_vision.models
     fl_text fl_text.decoder fl_text.language_model fl_text.models fl_text.ngram fl_text.token_model
+    fl_text fl_text.decoder fl_text.generation fl_text.language_model fl_text.models fl_text.ngram
+    fl_text.token_model
 """.split()
 
 

@@ -14,6 +14,7 @@ from targets import (
     detection,
     files,
     image_transforms,
+    generation,
     kernels,
     language_model_networks,
     layers,
@@ -48,6 +49,7 @@ FAMILIES = (
     *(speech_activity, detection),
     *(speech_activity, image_transforms),
     *(speech_activity, llama),
+    *(speech_activity, generation),
 )
 
 

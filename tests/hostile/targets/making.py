@@ -18,7 +18,16 @@ import fl_vision as vision
 from cases import Target
 from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
-from fl_text import decoder, heads, language_model, models, ngram, rescoring, token_model
+from fl_text import (
+    decoder,
+    generation,
+    heads,
+    language_model,
+    models,
+    ngram,
+    rescoring,
+    token_model,
+)
 from fl_vision import detection, transforms
 
 PACKAGES: dict[str, Any] = {
@@ -46,6 +55,7 @@ PACKAGES: dict[str, Any] = {
     "vision.transforms": transforms,
     "text": text,
     "ngram": ngram,
+    "generation": generation,
     "text.decoder": decoder,
     "text.language_model": language_model,
     "text.token_model": token_model,

@@ -46,6 +46,8 @@ from fl_nn.layers import AdaptiveSoftMax as AdaptiveSoftMax
 from fl_nn.layers import AdaptiveSoftMaxLoss as AdaptiveSoftMaxLoss
 from fl_nn.layers import AsymmetricConv1D as AsymmetricConv1D
 from fl_nn.layers import BatchNorm as BatchNorm
+from fl_nn.layers import Cache as Cache
+from fl_nn.layers import CacheStep as CacheStep
 from fl_nn.layers import Cast as Cast
 from fl_nn.layers import Conformer as Conformer
 from fl_nn.layers import Conv1D as Conv1D
@@ -56,6 +58,7 @@ from fl_nn.layers import ConvTranspose2D as ConvTranspose2D
 from fl_nn.layers import ConvTranspose3D as ConvTranspose3D
 from fl_nn.layers import Dropout as Dropout
 from fl_nn.layers import Embedding as Embedding
+from fl_nn.layers import FixedKVCache as FixedKVCache
 from fl_nn.layers import Flatten as Flatten
 from fl_nn.layers import FourAxes as FourAxes
 from fl_nn.layers import GatedLinearUnit as GatedLinearUnit

@@ -40,6 +40,7 @@ class GPT2(nn.Module):
         dropout: float = 0.1,
         eps: float = 1e-5,
     ) -> None:
+        self.vocabulary, self.steps = tokens, steps
         self.embedding = nn.Embedding(tokens, size)
         self.embedding.weight.tensor = self.embedding.weight.tensor * 0.02
         self.positions = nn.PositionEmbedding(steps, size, dropout)
@@ -57,13 +58,13 @@ class GPT2(nn.Module):
         tokens, size = self.embedding.weight.shape
         return FullSoftmax(size, tokens, bias=False, weight=self.embedding.weight)
 
-    def forward(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+    def forward(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """`caches`, one for each layer, hold the tokens before these, and these afterwards."""
         return ft.linear(self.hidden(tokens, caches), self.embedding.weight)
 
-    def hidden(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+    def hidden(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """Vectors (N, T, size) of tokens (N, T), which extend `caches`."""
-        before = caches[0].steps if caches else 0
+        before: int | ft.Array = caches[0].steps if caches else 0
         x = self.positions(self.embedding(tokens), before)
         for place, layer in enumerate(self.layers):
             x = layer(x, cache=caches[place] if caches else None)
