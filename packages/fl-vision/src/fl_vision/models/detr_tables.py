@@ -49,28 +49,29 @@ def _layers(output: str, feed_forward: str) -> list[Rule]:
 
 
 def _backbone(prefix: str) -> list[Rule]:
-    body = RESNET_HUGGING_FACE.rules
     return [
         Rule([name.replace("resnet.", f"{prefix}.", 1) for name in rule.theirs], rule.ours).below(
             "", "backbone."
         )
-        for rule in body
+        for rule in RESNET_HUGGING_FACE.rules
         if isinstance(rule, Rule) and not rule.theirs[0].startswith("classifier")
     ]
 
 
 def _hugging_face() -> Table:
-    timm = "model.backbone.conv_encoder.model"
+    # The first rule that fits a name of ours writes it, so the names of files come before those of
+    # the state dicts of version 5, which are read as well.
+    body = "model.backbone.conv_encoder.model"
     return Table(
         Ignore("model.backbone.{rest:path}.num_batches_tracked"),
+        *_backbone(body),
         *_backbone("model.backbone.model"),
-        *_backbone(timm),
         *(
-            Rule(f"{timm}.{part}{{rest:path}}", f"backbone.{part}{{rest:path}}")
-            for part in ("conv1.", "bn1.", "layer")
+            Rule(f"{body}.{part}{{rest:path}}", f"backbone.{part}{{rest:path}}")
+            for part in ("conv1.", "bn1.", "layer")  # with the backbone of timm
         ),
-        *_layers("o_proj", "mlp.fc"),
         *_layers("out_proj", "fc"),
+        *_layers("o_proj", "mlp.fc"),
         Rule("model.decoder.layernorm.{p}", "norm.{p}"),
         Rule("model.query_position_embeddings.weight", "query_embed"),
         Rule("model.input_projection.{p}", "input_proj.{p}"),
@@ -81,6 +82,6 @@ def _hugging_face() -> Table:
 
 #: The authors' files: build the model with `detr_resnet50`.
 DETR_ORIGINAL = _original()
-#: Files of transformers' DetrForObjectDetection, with the backbone of transformers or of timm, in
-#: the names of version 5 and of earlier ones. It writes those of version 5.
+#: Files of transformers' DetrForObjectDetection. The backbone is transformers' or timm's; it writes
+#: the former.
 DETR_HUGGING_FACE = _hugging_face()

@@ -54,8 +54,8 @@ def load_pretrained(
 
 @checked
 def replace_head(model: nn.Module, classes: int) -> None:
-    """Give `model` a new last layer for `classes` classes (DETR's has one score more), with a random
-    start and without the old one's weights. Build the optimizer afterwards.
+    """Give `model` a new last layer for `classes` classes, with a random start (that of DETR has
+    one score more). Build the optimizer afterwards.
 
     Raises `UsageError` for a model whose last layer is none of ours, and below 1 class.
     """
