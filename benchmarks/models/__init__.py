@@ -1,4 +1,5 @@
-"""The six models of Table 3 of the Flashlight paper (Kahn et al., 2022), as a user writes them.
+"""The six models of Table 3 of the Flashlight paper (Kahn et al., 2022), and two that its programs
+train, ResNet-34 and DETR, as a user writes them.
 
 Each module holds one network with the settings of its paper as defaults, `batch(size)` for random
 data and `loss(batch)`:
@@ -22,6 +23,8 @@ import fl_nn as nn
 from models.alexnet import AlexNet
 from models.asr import ASRTransformer
 from models.bert import BERT
+from models.detr import DETR
+from models.resnet34 import ResNet34
 from models.resnet50 import ResNet50
 from models.vgg16 import VGG16
 from models.vit import ViT
@@ -96,5 +99,31 @@ MODELS = {
         parameters=86_567_656,
         size=4,
         small=dict(patch=4, size=24, heads=3, layers=3, image=16, classes=10),
+    ),
+    "resnet34": Model(
+        ResNet34,
+        paper=21.8,
+        parameters=21_797_672,
+        size=16,
+        small=dict(depths=(2, 1, 1, 1), width=4, image=64, classes=10),
+        still={},
+    ),
+    "detr": Model(
+        DETR,
+        paper=41.5,
+        parameters=41_524_768,
+        size=1,
+        small=dict(
+            depths=(1, 1, 1, 1),
+            width=4,
+            image=64,
+            classes=5,
+            queries=6,
+            objects=2,
+            size=16,
+            heads=2,
+            hidden=24,
+            layers=2,
+        ),
     ),
 }
