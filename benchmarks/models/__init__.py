@@ -100,6 +100,11 @@ MODELS = {
         size=4,
         small=dict(patch=4, size=24, heads=3, layers=3, image=16, classes=10),
     ),
+}
+
+#: Others that the programs of Flashlight train. A step of DETR reads costs on the host, to match
+#: objects, so that no compiled step holds it.
+PROGRAM_MODELS = {
     "resnet34": Model(
         ResNet34,
         paper=21.8,
@@ -127,3 +132,5 @@ MODELS = {
         ),
     ),
 }
+
+ALL_MODELS = MODELS | PROGRAM_MODELS

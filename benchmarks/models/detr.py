@@ -76,7 +76,8 @@ class DETR(vision.DETR):
         places = ft.asarray(rows * queries + columns)
         flat = ft.reshape(labels, (-1,))
         targets = ft.scatter(ft.full((n * queries,), scores - 1, labels.dtype), places, flat)
-        weights = ft.where(targets == scores - 1, NO_OBJECT, 1.0).astype(logits.dtype)
+        nothing = (targets == scores - 1).astype(logits.dtype)
+        weights = nothing * (NO_OBJECT - 1.0) + 1.0
         log_p = ft.log_softmax(ft.reshape(logits, (n * queries, scores)), -1)
         own = ft.take_along_axis(log_p, ft.expand_dims(targets, 1), 1)[:, 0]
         entropy = -ft.sum(own * weights) / ft.sum(weights)

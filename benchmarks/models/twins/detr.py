@@ -167,15 +167,15 @@ class DETR(nn.Module):
 
 def sine_positions(x: Tensor) -> Tensor:
     _, size, height, width = x.shape
-    rates = 10000.0 ** -(torch.arange(size // 4, dtype=torch.float32) * 4 / size)
+    rates = 10000.0 ** -(torch.arange(size // 4, dtype=x.dtype) * 4 / size)
     tables = []
     for count in (height, width):
-        steps = torch.arange(1.0, count + 1) / (count + 1e-6) * (2 * math.pi)
+        steps = torch.arange(1, count + 1, dtype=x.dtype) / (count + 1e-6) * (2 * math.pi)
         angles = steps[:, None] * rates
         tables.append(torch.stack([angles.sin(), angles.cos()], -1).flatten(1))
     rows = tables[0][:, None].expand(-1, width, -1)
     columns = tables[1][None].expand(height, -1, -1)
-    return torch.cat([rows, columns], -1).flatten(0, 1)[None].to(x.dtype)
+    return torch.cat([rows, columns], -1).flatten(0, 1)[None]
 
 
 def criterion(logits: Tensor, found: Tensor, labels: Tensor, boxes: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from targets import (
     tensors,
     texts,
     training,
+    vision_models,
 )
 from targets.making import PACKAGES
 
@@ -35,7 +36,7 @@ FAMILIES = (
     *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files),
     *(processes, texts, ngrams, decoders, sequence_decoders, speech_features, sounds),
     *(speech_criteria, speech_asg, speech_decoders, speech_data, acoustic_models),
-    *(speech_activity,),
+    *(speech_activity, vision_models),
 )
 
 

@@ -19,6 +19,7 @@ from cases import Target
 from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
 from fl_text import decoder, language_model, ngram, token_model
+from fl_vision import models as vision_models
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
@@ -38,6 +39,7 @@ PACKAGES: dict[str, Any] = {
     "speech.datasets": datasets,
     "speech.reports": reports,
     "vision": vision,
+    "vision.models": vision_models,
     "text": text,
     "ngram": ngram,
     "text.decoder": decoder,

@@ -46,18 +46,20 @@ class SinePositions2D(nn.Module):
                 f"[SinePositions2D] mask {mask.shape} of {mask.dtype}: expected bools "
                 "(N, height, width)"
             )
-        both = ft.concatenate([self._along(mask, 1), self._along(mask, 2)], -1)
+        # Half precision cannot count rows.
+        wide = dtype if dtype.itemsize >= 4 else ft.float32
+        both = ft.concatenate([self._along(mask, axis, wide) for axis in (1, 2)], -1)
         return both.reshape(mask.shape[0], -1, self.size).astype(dtype)
 
-    def _along(self, mask: ft.Array, axis: int) -> ft.Array:
+    def _along(self, mask: ft.Array, axis: int, dtype: ft.DType) -> ft.Array:
         # (N, height, width, size / 2): of the row for axis 1, of the column for axis 2.
-        count = ft.cumsum(mask.astype(ft.float32), axis)
+        count = ft.cumsum(mask.astype(dtype), axis)
         if self.normalise:
             last = count[:, -1:] if axis == 1 else count[:, :, -1:]
             count = count / (last + 1e-6) * self.scale
         quarter = self.size // 4
         rates = [self.temperature ** (-i / quarter) for i in range(quarter)]
-        angles = ft.expand_dims(count, 3) * ft.asarray(rates, ft.float32, mask.device, mask.backend)
+        angles = ft.expand_dims(count, 3) * ft.asarray(rates, dtype, mask.device, mask.backend)
         return ft.stack([ft.sin(angles), ft.cos(angles)], -1).reshape(*mask.shape, 2 * quarter)
 
     def extra_repr(self) -> str:
