@@ -35,6 +35,7 @@ from targets import (
     texts,
     training,
     vision_datasets,
+    vision_models,
 )
 from targets.making import PACKAGES
 
@@ -50,6 +51,7 @@ FAMILIES = (
     *(speech_activity, image_transforms),
     *(speech_activity, llama),
     *(speech_activity, generation),
+    *(speech_activity, vision_models),
 )
 
 
