@@ -14,6 +14,7 @@ nox -s notebooks        run the notebooks of docs/tutorials in a Jupyter kernel
 nox -s oracles          compare with PyTorch (Python 3.11)
 nox -s text_oracles     compare fl-text with flashlight-text and KenLM (Python 3.11)
 nox -s torchaudio       compare fl-speech with torchaudio (Python 3.11)
+nox -s torchvision      compare fl_vision.detection with torchvision and pycocotools (Python 3.11)
 nox -s interop          exchange weights with torchvision and transformers (Python 3.11)
 nox -s torch_backend    run on PyTorch, wrapped by an outside package (Python 3.11)
 nox -s communicators   train and test in processes, on MPI, and on Gloo (Python 3.10)

@@ -28,12 +28,16 @@ MODULES = """
     fl_dist fl_dist.testing
     fl_autograd fl_autograd.extend fl_autograd.testing
     fl_data
-    fl_nn fl_nn.arch fl_nn.init fl_nn.plot fl_nn.rename
+    fl_nn fl_nn.arch fl_nn.init fl_nn.lora fl_nn.plot fl_nn.quantization fl_nn.rename
     fl_speech fl_speech.criteria fl_speech.datasets fl_speech.effects fl_speech.features
     fl_speech.inference fl_speech.models fl_speech.reports fl_speech.training
     fl_vision fl_vision.models
     fl_text fl_text.decoder fl_text.heads fl_text.language_model fl_text.models fl_text.ngram
     fl_text.rescoring fl_text.token_model
+    fl_vision fl_vision.detection fl_vision.models
+    fl_text fl_text.decoder fl_text.language_model fl_text.models fl_text.ngram fl_text.token_model
+    fl_text fl_text.decoder fl_text.generation fl_text.language_model fl_text.models fl_text.ngram
+    fl_text.token_model
 """.split()
 
 

@@ -33,6 +33,9 @@ TEXT_PEERS = ["flashlight-text==0.0.7", "kenlm>=0.3,<0.4"]
 TEXT_ORACLES = "packages/fl-text/tests/oracles"
 #: torchaudio, and the release of PyTorch that it is for.
 TORCHAUDIO = ["torch==2.11.0", "torchaudio==2.11.0"]
+#: torchvision, the release of PyTorch that its operators are for, and what else detection is
+#: compared with.
+TORCHVISION = ["torch==2.14.1", "torchvision==0.29.1", "pycocotools>=2.0.8", "scipy>=1.11"]
 #: What starts ranks besides `fl-dist run`: mpiexec, torchrun, Ray.
 LAUNCHERS = ["mpich>=4", "mpi4py>=4", "ray>=2.9", TORCH]
 # The revision of data-apis/array-api-tests that array-api-deviations.txt was written for.
@@ -75,6 +78,16 @@ def torchaudio(session: nox.Session) -> None:
     ours = closure("fl-speech")
     install_editable(session, *ours, *test_requirements("fl-speech"), *TORCHAUDIO, fl_speech="soxr")
     session.run("pytest", "-q", "packages/fl-speech/tests/oracles", *session.posargs)
+
+
+@nox.session(default=False, python="3.11", venv_backend="virtualenv", reuse_venv=True)
+def torchvision(session: nox.Session) -> None:
+    """Compare fl_vision.detection with torchvision's operators, pycocotools and SciPy
+    (FL_COCO_SETS, FL_ASSIGNMENTS)."""
+    ours = [*closure("fl-vision"), "fl-jit"]
+    install_editable(session, *ours, *test_requirements("fl-vision"), *TORCHVISION)
+    command = ["pytest", "-q", "packages/fl-vision/tests/oracles"]
+    session.run(*command, *session.posargs, env={"FL_REQUIRED": "torchvision"})
 
 
 @nox.session(default=False, requires=["beside_torch"], venv_backend="none")

@@ -128,6 +128,30 @@ def test_targets_out_of_range_are_index_errors(name, target):
         getattr(nn, name)(ft.asarray(LOG_PROBS), ft.asarray([0, target]))
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_one_hot_distributions_have_the_loss_of_their_class(reduction):
+    logits, targets = ft.asarray(LOG_PROBS) * 3.0, ft.asarray([2, 0])
+    rows = ft.one_hot(targets, 3, logits.dtype)
+    for smoothing in (0.0, 0.3):
+        options = {"reduction": reduction, "label_smoothing": smoothing}
+        expected = nn.cross_entropy(logits, targets, **options).numpy()
+        assert nn.cross_entropy(logits, rows, **options).numpy() == pytest.approx(expected)
+    mixed = nn.cross_entropy(logits, rows * 0.25 + ft.flip(rows, 0) * 0.75, "sum").item()
+    swapped = nn.cross_entropy(logits, ft.flip(targets, 0), "sum").item()
+    plain = nn.cross_entropy(logits, targets, "sum").item()
+    assert mixed == pytest.approx(0.25 * plain + 0.75 * swapped)
+
+
+def test_distributions_are_checked():
+    logits = ft.asarray(LOG_PROBS)
+    with pytest.raises(ft.ShapeError, match="distributions have the shape of the logits"):
+        nn.cross_entropy(logits, ft.ones((2, 4)))
+    with pytest.raises(ModuleError, match="ignore_index=1 and distributions"):
+        nn.cross_entropy(logits, ft.ones((2, 3)), ignore_index=1)
+    with pytest.raises(ft.ShapeError, match=r"weight \(2,\): expected \(3,\)"):
+        nn.cross_entropy(logits, ft.ones((2, 3)), weight=ft.ones(2))
+
+
 @pytest.mark.parametrize("name, scores", [("cross_entropy", "logits"), ("nll_loss", "log_probs")])
 def test_targets_of_another_shape_or_dtype_are_refused(name, scores):
     loss_of = getattr(nn, name)

@@ -11,10 +11,14 @@ from targets import (
     autograd,
     datasets,
     decoders,
+    detection,
     files,
+    generation,
+    image_transforms,
     kernels,
     language_model_networks,
     layers,
+    llama,
     ngrams,
     numpy_names,
     processes,
@@ -42,6 +46,10 @@ FAMILIES = (
     *(vision_datasets,),
     *(speech_activity, text_data),
     *(speech_activity, language_model_networks),
+    *(speech_activity, detection),
+    *(speech_activity, image_transforms),
+    *(speech_activity, llama),
+    *(speech_activity, generation),
 )
 
 
@@ -69,6 +77,7 @@ for _part in ("linalg", "random"):  # the same functions
     PUBLIC -= {f"ft.{_part}.{name}" for name in dir(PACKAGES["ft"]) if name != "norm"}
 PUBLIC -= {f"speech.features.{name}" for name in dir(PACKAGES["speech"])}  # the same
 PUBLIC -= {f"vision.datasets.{name}" for name in dir(PACKAGES["vision"])}  # the same
+PUBLIC -= {f"vision.transforms.{name}" for name in dir(PACKAGES["vision"])}  # the same
 PUBLIC -= {"ft.kernels.kernel", "text.language_model.NGramModel"}  # listed elsewhere
 PUBLIC -= {"text.rescoring.CausalNetwork", "text.token_model.Cache"}  # as those of text.models
 PUBLIC -= {"text.token_model.arrays_of", "text.token_model.join_rows"}  # used there, not offered

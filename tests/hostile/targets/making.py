@@ -18,7 +18,17 @@ import fl_vision as vision
 from cases import Target
 from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
-from fl_text import decoder, heads, language_model, models, ngram, rescoring, token_model
+from fl_text import (
+    decoder,
+    generation,
+    heads,
+    language_model,
+    models,
+    ngram,
+    rescoring,
+    token_model,
+)
+from fl_vision import detection, transforms
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
@@ -28,6 +38,8 @@ PACKAGES: dict[str, Any] = {
     "ft.kernels": kernels,
     "ag": ag,
     "nn": nn,
+    "nn.lora": nn.lora,
+    "nn.quantization": nn.quantization,
     "data": data,
     "mem": mem,
     "dist": dist,
@@ -39,8 +51,11 @@ PACKAGES: dict[str, Any] = {
     "speech.reports": reports,
     "vision": vision,
     "vision.datasets": vision.datasets,
+    "vision.detection": detection,
+    "vision.transforms": transforms,
     "text": text,
     "ngram": ngram,
+    "generation": generation,
     "text.decoder": decoder,
     "text.language_model": language_model,
     "text.token_model": token_model,

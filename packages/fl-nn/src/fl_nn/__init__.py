@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from fl_nn import arch as arch
 from fl_nn import init as init
+from fl_nn import lora as lora
 from fl_nn import plot as plot
+from fl_nn import quantization as quantization
 from fl_nn import rename as rename
 from fl_nn._version import __version__ as __version__
 from fl_nn.arch import build_sequential as build_sequential
@@ -44,6 +46,8 @@ from fl_nn.layers import AdaptiveSoftMax as AdaptiveSoftMax
 from fl_nn.layers import AdaptiveSoftMaxLoss as AdaptiveSoftMaxLoss
 from fl_nn.layers import AsymmetricConv1D as AsymmetricConv1D
 from fl_nn.layers import BatchNorm as BatchNorm
+from fl_nn.layers import Cache as Cache
+from fl_nn.layers import CacheStep as CacheStep
 from fl_nn.layers import Cast as Cast
 from fl_nn.layers import Conformer as Conformer
 from fl_nn.layers import Conv1D as Conv1D
@@ -54,6 +58,7 @@ from fl_nn.layers import ConvTranspose2D as ConvTranspose2D
 from fl_nn.layers import ConvTranspose3D as ConvTranspose3D
 from fl_nn.layers import Dropout as Dropout
 from fl_nn.layers import Embedding as Embedding
+from fl_nn.layers import FixedKVCache as FixedKVCache
 from fl_nn.layers import Flatten as Flatten
 from fl_nn.layers import FourAxes as FourAxes
 from fl_nn.layers import GatedLinearUnit as GatedLinearUnit
@@ -220,4 +225,4 @@ if not _TYPE_CHECKING:  # a type checker reports the name by itself
 def __dir__() -> list[str]:
     from fl_tensor.public_names import public_names
 
-    return public_names(globals(), "arch", "init", "plot", "rename")
+    return public_names(globals(), "arch", "init", "lora", "plot", "quantization", "rename")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 from torch_twins import FAMILIES, SEED, Case, Draw, check_family, family, torch
 
+import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 
@@ -262,3 +263,23 @@ def test_orthogonal_matrices_are_orthogonal_where_the_twin_is(shape):
         if matrix.shape[0] > matrix.shape[1]:
             matrix = matrix.T
         torch.testing.assert_close(matrix @ matrix.T, torch.eye(len(matrix)).double())
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 5, 3)])
+def test_cross_entropy_of_distributions(
+    shape: tuple[int, ...], smoothing: float, reduction: str
+) -> None:
+    generator = ft.Generator(1)
+    x, shares = generator.normal(shape), ft.softmax(generator.normal(shape), 1)
+    weight = generator.uniform((shape[1],), 0.5, 2.0)
+    options = {"reduction": reduction, "label_smoothing": smoothing}
+    twin = torch_of(x).requires_grad_()
+    expected = F.cross_entropy(twin, torch_of(shares), torch_of(weight), **options)
+    variable = ag.Variable(x, requires_grad=True)
+    found = nn.cross_entropy(variable, shares, weight=weight, **options)
+    assert found.tensor.numpy() == pytest.approx(expected.detach().numpy(), rel=1e-4, abs=1e-5)
+    found.sum().backward()
+    expected.sum().backward()
+    assert variable.grad.numpy() == pytest.approx(twin.grad.numpy(), rel=1e-3, abs=1e-5)

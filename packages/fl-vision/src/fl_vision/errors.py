@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fl_memory.errors import FlError
 
@@ -25,3 +26,14 @@ class ExtraMissingError(FlError, ImportError):
 
 class UsageError(FlError, ValueError):
     """Arguments that do not fit together, or do not fit the data."""
+
+
+class ImageError(FlError, ValueError):
+    """An image, boxes or settings that a transform cannot use. `problem` and `remedy` say why."""
+
+    def __init__(self, where: str, problem: str, remedy: str) -> None:
+        self.where, self.problem, self.remedy = where, problem, remedy
+        super().__init__(f"[{where}] {problem}: {remedy}")
+
+    def __reduce__(self) -> Any:  # from a worker process
+        return ImageError, (self.where, self.problem, self.remedy)

@@ -20,10 +20,13 @@ from fl_nn.layers.adaptive import AdaptiveEmbedding as AdaptiveEmbedding
 from fl_nn.layers.adaptive import AdaptiveSoftMax as AdaptiveSoftMax
 from fl_nn.layers.adaptive import AdaptiveSoftMaxLoss as AdaptiveSoftMaxLoss
 from fl_nn.layers.asymmetric import AsymmetricConv1D as AsymmetricConv1D
-from fl_nn.layers.attention import KVCache as KVCache
 from fl_nn.layers.attention import MultiHeadAttention as MultiHeadAttention
 from fl_nn.layers.attention import attention as attention
 from fl_nn.layers.augment import SpecAugment as SpecAugment
+from fl_nn.layers.cache import Cache as Cache
+from fl_nn.layers.cache import CacheStep as CacheStep
+from fl_nn.layers.cache import FixedKVCache as FixedKVCache
+from fl_nn.layers.cache import KVCache as KVCache
 from fl_nn.layers.conformer import Conformer as Conformer
 from fl_nn.layers.conv import Conv1D as Conv1D
 from fl_nn.layers.conv import Conv2D as Conv2D

@@ -6,10 +6,10 @@ import math
 import sys
 from typing import Any
 
-import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError, UnpackingError
+from fl_nn.layers.cache import Cache, CacheStep
 from fl_nn.layers.dropout import Dropout
 from fl_nn.layers.linear import Linear
 from fl_nn.layers.positions import RelativePositionEmbedding, RotaryEmbedding
@@ -54,44 +54,6 @@ def attention(
     if dropout is not None:
         keep = dropout.factors((*q.shape[:3], k.shape[2]), q)
     return ft.attention(q, k, v, bias, allowed, keep, causal, scale)
-
-
-class KVCache:
-    """Keys and values of the steps so far, for generation: `attend(x, cache=cache)` sees them and
-    adds its own. One cache per attention layer.
-
-    `keys` and `values` are (batch, kv_heads, steps, size) or None; plain arrays, so that a beam
-    search may pick rows: `cache.select(rows)`.
-    """
-
-    def __init__(self) -> None:
-        self.keys: ft.Array | None = None
-        self.values: ft.Array | None = None
-
-    @property
-    def steps(self) -> int:
-        """How many steps are in it."""
-        return 0 if self.keys is None else self.keys.shape[2]
-
-    def append(self, keys: ft.Array, values: ft.Array) -> tuple[ft.Array, ft.Array]:
-        """Add steps at the end; returns everything. ModuleError in the second run of a
-        checkpointed function, whose steps are in it already."""
-        if ag.is_recomputing():
-            raise ModuleError(
-                "[KVCache] a function that adds steps to a cache cannot run twice: call it without "
-                "checkpoint, or without the cache, which is for generation"
-            )
-        if self.keys is not None and self.values is not None:
-            keys = ft.concatenate([self.keys, keys], 2)
-            values = ft.concatenate([self.values, values], 2)
-        self.keys, self.values = keys, values
-        return keys, values
-
-    def select(self, rows: ft.Array) -> None:
-        """Keep these rows of the batch, in this order; one may come several times."""
-        if self.keys is not None and self.values is not None:
-            self.keys = ft.gather(self.keys, rows, 0)
-            self.values = ft.gather(self.values, rows, 0)
 
 
 class MultiHeadAttention(Module):
@@ -174,7 +136,7 @@ class MultiHeadAttention(Module):
         mask: ft.Array | None = None,
         key_mask: ft.Array | None = None,
         causal: bool = False,
-        cache: KVCache | None = None,
+        cache: Cache | None = None,
     ) -> ft.Array:
         """Attention of `query` (batch, T, size) to `key` and `value` (batch, S, size); to itself
         when they are absent, and `value` is `key` unless given.
@@ -195,18 +157,27 @@ class MultiHeadAttention(Module):
                     f"[MultiHeadAttention] {name} {x.shape}: expected (batch, steps, {self.size})"
                 )
         q, k, v = self._project(query, key, value, itself and value is key)
-        before = 0 if cache is None else cache.steps
+        before: Any = 0 if cache is None else cache.steps
         if self.rotary is not None:
             q, k = self.rotary(q, before), self.rotary(k, before)
+        scale = 1.0 / math.sqrt(self.head_size)
+        if isinstance(cache, CacheStep):
+            if mask is not None or key_mask is not None or self.relative is not None:
+                raise ModuleError(
+                    "[MultiHeadAttention] a CacheStep has its mask in `visible`, and no relative "
+                    "positions: leave mask and key_mask out, or give a KVCache"
+                )
+            return self._joined(cache.attention(q, k, v, scale, causal))
         if cache is not None:
             k, v = cache.append(k, v)
         bias = None
-        scale = 1.0 / math.sqrt(self.head_size)
         if self.relative is not None:
             bias = self.relative(q * scale, k.shape[2], before)
         if key_mask is not None:
             mask = _with_keys(mask, key_mask, k.shape[2])
-        mixed = attention(q, k, v, mask, causal, scale, bias, self.dropout)
+        return self._joined(attention(q, k, v, mask, causal, scale, bias, self.dropout))
+
+    def _joined(self, mixed: ft.Array) -> ft.Array:
         n, heads, steps, size = mixed.shape
         return self.out_proj(ft.swapaxes(mixed, 1, 2).reshape(n, steps, heads * size))
 

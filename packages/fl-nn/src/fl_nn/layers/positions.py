@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import fl_tensor as ft
 from fl_nn import init
 from fl_nn.errors import ModuleError
 from fl_nn.layers.dropout import Dropout
+from fl_nn.layers.rotary import check_scaling, frequencies
 from fl_nn.module import Module
 from fl_nn.parameter import Parameter
 from fl_nn.values import arange_like
@@ -16,7 +19,8 @@ from fl_nn.values import arange_like
 class PositionEmbedding(Module):
     """Adds row t of the learned `weight` (count, size) to step t of x (..., steps, size), then
     drops out. The rows start normal with standard deviation `std`; `offset` counts the steps that
-    came before."""
+    came before, in all or, as int64 (N,), in each row of x (N, steps, size). A step whose number is
+    below 0 is padding, and gets row 0; numbers in an array above the last one get the last row."""
 
     def __init__(
         self,
@@ -36,9 +40,12 @@ class PositionEmbedding(Module):
         )
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:
+    def forward(self, x: ft.Array, offset: int | ft.Array = 0) -> ft.Array:
         _check("PositionEmbedding", x, self.size)
         steps = x.shape[-2]
+        if isinstance(offset, ft.Array):
+            known = ft.clip(_numbers("PositionEmbedding", x, steps, offset), 0, self.count - 1)
+            return self.dropout(x + ft.gather(self.weight, known, 0))
         if offset < 0 or offset + steps > self.count:
             raise ft.ShapeError(
                 f"[PositionEmbedding] x {x.shape} at offset {offset}: there are {self.count} "
@@ -79,20 +86,57 @@ class RotaryEmbedding(Module):
     """Turns the pairs of features (i, i + size / 2) of x (..., steps, size) by the angle
     t / base^(2i / size) at step t, so that products of two such vectors depend on their distance
     alone. Su et al., 2021. `interleaved` pairs (2i, 2i + 1) instead, as the paper does; weights
-    that were trained one way need that way.
+    that were trained one way need that way. `offset` counts the steps that came before, in all or,
+    as int64 (N,), in each row of x (N, heads, steps, size).
+
+    scaling  frequencies for contexts beyond those of training, in Hugging Face's terms:
+             {"rope_type": "linear", "factor": 2.0}; "dynamic" and "llama3" have settings besides.
+             Under "dynamic", steps are turned as their number in the call asks; keys in caches
+             stay as they were turned
     """
 
-    def __init__(self, size: int, base: float = 10000.0, interleaved: bool = False) -> None:
+    def __init__(
+        self,
+        size: int,
+        base: float = 10000.0,
+        interleaved: bool = False,
+        scaling: Mapping[str, Any] | None = None,
+    ) -> None:
         if size < 2 or size % 2:
             raise ModuleError(f"[RotaryEmbedding] size {size}: pairs need an even size")
         if not 0.0 < base < math.inf:
             raise ModuleError(f"[RotaryEmbedding] base={base}: give a number above 0")
         self.size, self.base, self.interleaved = size, base, interleaved
+        self.scaling = check_scaling("RotaryEmbedding", scaling, size)
 
-    def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:
+    def forward(self, x: ft.Array, offset: int | ft.Array = 0) -> ft.Array:
         _check("RotaryEmbedding", x, self.size)
-        angles = _angles(x, x.shape[-2], offset, self.size, self.base)
-        cos, sin = (f(angles).astype(x.dtype) for f in (ft.cos, ft.sin))
+        return self.turn(x, *self.angles(x, x.shape[-2], offset))
+
+    def angles(
+        self, x: ft.Array, steps: int, offset: int | ft.Array = 0
+    ) -> tuple[ft.Tensor, ft.Tensor]:
+        """Cosines and sines (steps, size / 2) of the steps after `offset`, with the dtype, device
+        and backend of `x`: for `turn`, where several arrays have the same steps. For an offset of
+        each row, (N, 1, steps, size / 2); ModuleError then for scaling that is "dynamic"."""
+        # At least in float32: half precision cannot count to 3000.
+        dtype = x.dtype if x.dtype.itemsize >= 4 else ft.float32
+        if isinstance(offset, ft.Array):
+            if self.scaling is not None and self.scaling["rope_type"] == "dynamic":
+                raise ModuleError(
+                    "[RotaryEmbedding] dynamic scaling depends on the number of steps, which an "
+                    "offset of each row does not tell: use caches that grow (KVCache)"
+                )
+            turns = frequencies(self.size, self.base, self.scaling, steps)
+            t = _numbers("RotaryEmbedding", x, steps, offset).astype(dtype)[:, None, :, None]
+        else:
+            turns = frequencies(self.size, self.base, self.scaling, offset + steps)
+            t = ft.expand_dims(arange_like(x, offset, offset + steps, dtype), 1)
+        angles = t * ft.asarray(turns, dtype, x.device, x.backend)
+        return ft.cos(angles).astype(x.dtype), ft.sin(angles).astype(x.dtype)
+
+    def turn(self, x: ft.Array, cos: ft.Array, sin: ft.Array) -> ft.Array:
+        """x (..., steps, size) turned by `angles`."""
         if self.interleaved:
             pairs = ft.reshape(x, (*x.shape[:-1], self.size // 2, 2))
             a, b = pairs[..., 0], pairs[..., 1]
@@ -101,7 +145,9 @@ class RotaryEmbedding(Module):
         return ft.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
     def extra_repr(self) -> str:
-        return f"{self.size}, base={self.base}" + ", interleaved=True" * self.interleaved
+        text = f"{self.size}, base={self.base}" + ", interleaved=True" * self.interleaved
+        kind = self.scaling["rope_type"]
+        return text if kind == "default" else f"{text}, scaling={kind!r}"
 
 
 class RelativePositionEmbedding(Module):
@@ -155,6 +201,16 @@ def _angles(x: ft.Array, steps: int, offset: int, size: int, base: float) -> ft.
     t = ft.expand_dims(arange_like(x, offset, offset + steps, dtype), 1)
     i = arange_like(x, 0, -(-size // 2), dtype)
     return t * ft.exp(i * (-2.0 * math.log(base) / size))
+
+
+def _numbers(layer: str, x: ft.Array, steps: int, offset: ft.Array) -> ft.Array:
+    # The numbers of the steps of each row, int64 (N, steps).
+    if offset.shape != x.shape[:1] or not offset.dtype.is_integer:
+        raise ft.ShapeError(
+            f"[{layer}] offset {offset.shape} of {offset.dtype} for x {x.shape}: expected an "
+            "integer, or one for each row of the batch"
+        )
+    return offset[:, None] + arange_like(x, 0, steps, ft.int64)
 
 
 def _check(layer: str, x: ft.Array, size: int) -> None:

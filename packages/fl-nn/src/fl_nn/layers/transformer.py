@@ -7,7 +7,8 @@ from typing import Any
 
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
-from fl_nn.layers.attention import KVCache, MultiHeadAttention
+from fl_nn.layers.attention import MultiHeadAttention
+from fl_nn.layers.cache import Cache
 from fl_nn.layers.dropout import Dropout
 from fl_nn.layers.linear import Linear
 from fl_nn.layers.norm import LayerNorm
@@ -116,7 +117,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         mask: ft.Array | None = None,
         key_mask: ft.Array | None = None,
         causal: bool = False,
-        cache: KVCache | None = None,
+        cache: Cache | None = None,
         lengths: Lengths | None = None,
     ) -> ft.Array:
         """Masks and cache as in MultiHeadAttention; `lengths` as in Sequential, in place of
@@ -176,7 +177,7 @@ class TransformerDecoderLayer(_TransformerLayer):
         memory_mask: ft.Array | None = None,
         memory_key_mask: ft.Array | None = None,
         causal: bool = False,
-        cache: KVCache | None = None,
+        cache: Cache | None = None,
     ) -> ft.Array:
         """x (batch, T, size) and memory (batch, S, size) give (batch, T, size). Masks as in
         MultiHeadAttention, the first two for self-attention; so is the cache."""

@@ -26,7 +26,9 @@ def cross_entropy(
 
     logits      (N, classes, ...) as a last Linear gives them, floating; classes on `axis`.
                 Log-probabilities are logits too: `log_softmax` leaves them as they are
-    targets     integers in [0, classes), the shape of logits without `axis`
+    targets     integers in [0, classes), the shape of logits without `axis`; or distributions over
+                the classes: floating, the shape of logits, such as mixed labels. Their loss is
+                -sum(targets * log_softmax(logits)), and its mean is not divided by weights
     reduction   "mean" over the targets, "sum", or "none": one number per target
     ignore_index  targets of this value count for nothing: loss 0, and not in the mean, which over
                 no targets at all is 0
@@ -39,6 +41,9 @@ def cross_entropy(
     Gives a scalar, or with "none" the shape of targets. Raises ShapeError, DTypeError, IndexError.
     """
     where, smoothing = "cross_entropy", label_smoothing
+    if targets.ndim == logits.ndim and targets.dtype.is_floating:
+        return _distribution_loss(where, logits, targets, reduction, ignore_index, axis, weight,
+                                  smoothing)  # fmt: skip
     axis = _checked(
         where, "logits", logits, targets, reduction, axis, weight, smoothing, ignore_index
     )
@@ -144,6 +149,44 @@ def _loss(
         number = ft.sum(shares if counted is None else ft.where(counted, shares, 0.0))
         number = ft.where(number == 0.0, 1.0, number)
     return ft.sum(losses) / number
+
+
+def _distribution_loss(
+    where: str,
+    logits: ft.Array,
+    targets: ft.Array,
+    reduction: str,
+    ignore_index: int | None,
+    axis: int,
+    weight: ft.Array | None,
+    label_smoothing: float,
+) -> ft.Array:
+    """The cross entropy of distributions over classes, which have the shape of the logits."""
+    check_reduction(where, reduction)
+    _check_smoothing(where, label_smoothing)
+    if ignore_index is not None:
+        raise ModuleError(
+            f"[{where}] ignore_index={ignore_index} and distributions as targets: give it with "
+            "class numbers, or distributions of zeros"
+        )
+    if not -logits.ndim <= axis < logits.ndim:
+        raise ft.ShapeError(f"[{where}] logits {logits.shape} have no axis {axis}")
+    axis = axis % logits.ndim
+    if targets.shape != logits.shape:
+        raise ft.ShapeError(
+            f"[{where}] logits {logits.shape} and floating targets {targets.shape}: distributions "
+            "have the shape of the logits, and class numbers are integers"
+        )
+    classes = logits.shape[axis]
+    if weight is not None and weight.shape != (classes,):
+        raise ft.ShapeError(f"[{where}] weight {weight.shape}: expected ({classes},)")
+    shares = targets
+    if label_smoothing:
+        shares = shares * (1.0 - label_smoothing) + label_smoothing / classes
+    if weight is not None:
+        over = tuple(i for i in range(logits.ndim) if i != axis)
+        shares = shares * ft.expand_dims(weight, over)
+    return reduce(-ft.sum(shares * ft.log_softmax(logits, axis), axis), reduction)
 
 
 class _ClassLoss(Loss):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fl_dist as dist
 import fl_tensor as ft
-from fl_nn.layers.attention import KVCache, MultiHeadAttention
+from fl_nn.layers.attention import MultiHeadAttention
+from fl_nn.layers.cache import Cache
 from fl_nn.parallel.collectives import copy_to
 from fl_nn.parallel.sharded_parameter import ShardedParameter
 from fl_nn.parallel.shares import divided
@@ -60,7 +61,7 @@ class ParallelMultiHeadAttention(MultiHeadAttention):
         mask: ft.Array | None = None,
         key_mask: ft.Array | None = None,
         causal: bool = False,
-        cache: KVCache | None = None,
+        cache: Cache | None = None,
     ) -> ft.Array:
         """As the plain layer."""
         if value is key:

@@ -12,6 +12,11 @@ from fl_text.models.gpt2 import GPT2 as GPT2
 from fl_text.models.gpt2 import GPT2_BODY_HUGGING_FACE as GPT2_BODY_HUGGING_FACE
 from fl_text.models.gpt2 import GPT2_HUGGING_FACE as GPT2_HUGGING_FACE
 from fl_text.models.gru_classifier import GRUClassifier as GRUClassifier
+from fl_text.models.huggingface import GenerationSettings as GenerationSettings
+from fl_text.models.huggingface import PublishedLanguageModel as PublishedLanguageModel
+from fl_text.models.huggingface import load_language_model as load_language_model
+from fl_text.models.llama import LLAMA_HUGGING_FACE as LLAMA_HUGGING_FACE
+from fl_text.models.llama import Llama as Llama
 from fl_text.models.lstm import LSTMLanguageModel as LSTMLanguageModel
 from fl_text.models.protocols import CausalNetwork as CausalNetwork
 from fl_text.models.protocols import TokenNetwork as TokenNetwork

@@ -6,12 +6,21 @@ matrix with the embedding (Press & Wolf, 2017).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table, Tied, Transpose
+from fl_tensor.annotations import checked
 from fl_text.heads import FullSoftmax
+from fl_text.models.published import PublishedConfig, load_network
+from fl_text.models.published_options import gpt2_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class GPT2(nn.Module):
@@ -31,6 +40,7 @@ class GPT2(nn.Module):
         dropout: float = 0.1,
         eps: float = 1e-5,
     ) -> None:
+        self.vocabulary, self.steps = tokens, steps
         self.embedding = nn.Embedding(tokens, size)
         self.embedding.weight.tensor = self.embedding.weight.tensor * 0.02
         self.positions = nn.PositionEmbedding(steps, size, dropout)
@@ -48,13 +58,13 @@ class GPT2(nn.Module):
         tokens, size = self.embedding.weight.shape
         return FullSoftmax(size, tokens, bias=False, weight=self.embedding.weight)
 
-    def forward(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+    def forward(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """`caches`, one for each layer, hold the tokens before these, and these afterwards."""
         return ft.linear(self.hidden(tokens, caches), self.embedding.weight)
 
-    def hidden(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+    def hidden(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """Vectors (N, T, size) of tokens (N, T), which extend `caches`."""
-        before = caches[0].steps if caches else 0
+        before: int | ft.Array = caches[0].steps if caches else 0
         x = self.positions(self.embedding(tokens), before)
         for place, layer in enumerate(self.layers):
             x = layer(x, cache=caches[place] if caches else None)
@@ -64,6 +74,18 @@ class GPT2(nn.Module):
     def caches(self) -> list[nn.KVCache]:
         """Empty ones, for generation."""
         return [nn.KVCache() for _ in self.layers]
+
+    @classmethod
+    @checked
+    def from_huggingface(cls, folder: str | os.PathLike[str], ignore: Iterable[str] = ()) -> Self:
+        """The network of a folder with `config.json` and weights: as `Llama.from_huggingface`."""
+        config = PublishedConfig(Path(folder) / "config.json")
+        options = gpt2_options(config)
+        config.finish(ignore)
+        with nn.open_tensors(folder) as file:
+            whole = any(name.startswith("transformer.") for name in file.tensors)
+        table = GPT2_HUGGING_FACE if whole else GPT2_BODY_HUGGING_FACE
+        return load_network(config, lambda: cls(**options), folder, table)
 
 
 # Its convolutions of width 1 keep their matrices the other way round.

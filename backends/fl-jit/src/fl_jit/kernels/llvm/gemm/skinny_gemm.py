@@ -14,7 +14,7 @@ across lanes at the end:
     for each item: some columns
       for each block of k, limited by the share of L2 that x may have
         for 6 columns of these: read from memory here, from cache by all but the first rows
-          for 4 rows: a tile
+          for 4 rows: a tile, or for a single row a tile of its own
       epilogue of all rows, and the columns of the item
 """
 
@@ -27,7 +27,7 @@ from fl_jit.kernels.codegen import compile, target, threads
 from fl_jit.kernels.codegen.emit_block import SIGNATURE as EPILOGUE
 from fl_jit.kernels.codegen.target import Target
 from fl_jit.kernels.codegen.vectors import IR, i64, pointer
-from fl_jit.kernels.llvm import FOLDER, launcher, tile, work_stealing
+from fl_jit.kernels.llvm import FOLDER, launcher, prefetch_policy, tile, work_stealing
 from fl_jit.kernels.llvm.epilogue import Prepared
 from fl_jit.kernels.llvm.launcher import Division, Launcher
 from fl_jit.kernels.llvm.loop_nest import Emitter, LoopNestBuilder
@@ -43,8 +43,8 @@ ARGUMENTS = launcher.arguments(
 MOST_ROWS = 32
 #: Approximate floating-point operations of a thread per nanosecond.
 _SPEED = 60.0
-#: tile(x, x row, y, y column, out, out row, k, rows, columns, add)
-_TILE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, i64, pointer, i64, *[i64] * 4])
+#: tile(x, x row, y, y column, out, out row, k, rows, columns, add, ahead)
+_TILE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, i64, pointer, i64, *[i64] * 5])
 
 
 def shape(machine: Target, lanes: int) -> tile.Tile:
@@ -103,15 +103,19 @@ def assembly(dtype: DType, machine: Target) -> str:
     module = ir.Module("dots")
     module.triple = target.triple()
     lanes = machine.lanes(dtype.itemsize)
-    made = _Tile(module, dtype, machine, shape(machine, lanes))
-    _Dots(module, made, machine, dtype)
+    most = shape(machine, lanes)
+    many = _Tile(module, "tile", dtype, machine, most)
+    one = _Tile(module, "row", dtype, machine, tile.Tile(1, most.vectors))
+    _Dots(module, many, one, machine, dtype)
     return str(module)
 
 
 class _Dots(LoopNestBuilder):
     """The loop nest."""
 
-    def __init__(self, module: IR, made: _Tile, machine: Target, dtype: DType) -> None:
+    def __init__(
+        self, module: IR, made: _Tile, single: _Tile, machine: Target, dtype: DType
+    ) -> None:
         super().__init__(module, "dots", ARGUMENTS, machine, dtype)
         b, args, size = self.b, self.args, i64(dtype.itemsize)
         with work_stealing.steal(self, self.begin, args["queues"], args["queue_count"]) as item:
@@ -131,7 +135,15 @@ class _Dots(LoopNestBuilder):
                     left = b.sub(args["m"], row), b.sub(last, column)
                     given = [self.address(x), args["x_row"], self.address(y), args["y_column"]]
                     given += [self.address(out), args["out_row"], k]
-                    b.call(made.function, [*given, *left, adds])
+                    # The columns of the next tile, by the first rows, which wait for memory.
+                    following = b.mul(args["y_column"], i64(made.shape.vectors))
+                    ahead = b.select(b.icmp_signed("==", row, i64(0)), following, i64(0))
+                    given += [*left, adds, ahead]
+                    with b.if_else(b.icmp_signed("==", left[0], i64(1))) as (one, many):
+                        with one:
+                            b.call(single.function, given)
+                        with many:
+                            b.call(made.function, given)
             with self.when(self.is_set("epilogue")):
                 part = i64(0), args["m"], first, b.sub(last, first)
                 block = self.address(args["epilogue_args"])
@@ -143,11 +155,13 @@ class _Tile(Emitter):
     """One tile of the result. Missing rows and columns read the memory of the last one, and are not
     written."""
 
-    def __init__(self, module: IR, dtype: DType, machine: Target, shape: tile.Tile) -> None:
-        super().__init__(ir.Function(module, _TILE, "tile"), machine, dtype)
+    def __init__(
+        self, module: IR, name: str, dtype: DType, machine: Target, shape: tile.Tile
+    ) -> None:
+        super().__init__(ir.Function(module, _TILE, name), machine, dtype)
         self.function.linkage = "internal"
         self.function.attributes.add("noinline")
-        x, x_row, y, y_column, out, out_row, k, rows, columns, add = self.function.args
+        x, x_row, y, y_column, out, out_row, k, rows, columns, add, ahead = self.function.args
         b, of, self.shape = self.b, self.of, shape
         self.cells = [(i, j) for i in range(shape.rows) for j in range(shape.vectors)]
         self.accumulators = {cell: self.variable(of.of(self.element)) for cell in self.cells}
@@ -155,6 +169,7 @@ class _Tile(Emitter):
             b.store(of.constant(self.element, 0), variable)
         self.x = [self._line(x, x_row, i, rows) for i in range(shape.rows)]
         self.y = [self._line(y, y_column, j, columns) for j in range(shape.vectors)]
+        self.ahead = ahead
         whole = b.and_(k, i64(-of.lanes))
         with self.loop(i64(0), whole, of.lanes) as index:
             self._step(index, None)
@@ -186,6 +201,9 @@ class _Tile(Emitter):
         left = [vector(line) for line in self.x]
         for j, line in enumerate(self.y):
             right = vector(line)
+            if mask is None:
+                there = b.gep(line, [index], source_etype=self.element)
+                of.prefetch(self.at(there, self.ahead), prefetch_policy.SKINNY_LEVEL)
             for i, number in enumerate(left):
                 b.store(of.fma(number, right, self._sum(i, j)), self.accumulators[i, j])
 

@@ -1,35 +1,51 @@
-"""Image transforms: normalisation, and random shifts for training."""
+"""Pixels of mean 0 and deviation 1, and the statistics of a data set."""
 
+# mypy: disable-error-code="valid-type"
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
 
 import fl_tensor as ft
-from fl_data import Batch, Dataset, EpochDataset, Sample, check_index, mix, share
-from fl_tensor.annotations import Checked
-from fl_tensor.arguments import seed_of
+from fl_data import Dataset
+from fl_tensor.kernels import Array
 from fl_vision.datasets.image_data import image_and_label
 from fl_vision.errors import UsageError
+from fl_vision.images import pixels_of
+from fl_vision.transforms.pixels import Picture, channels_of
+from fl_vision.transforms.transform import FixedTransform
 
 _STATISTICS_SAMPLES = 10_000
 _BLOCK = 256
 
 
 @dataclass(frozen=True)
-class Normalise(Checked):
+class Normalise(FixedTransform):
     """Pixels (N, C, H, W) or (C, H, W) of any dtype to mean 0 and deviation 1 per channel.
 
-    `mean` and `std` are in pixel levels, one number per channel; the result has `dtype`.
+    `mean` and `std` are in pixel levels, one number per channel; the result has `dtype`. A picture
+    of Pillow becomes a tensor.
     """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
     dtype: ft.DType = ft.float32
 
-    def __call__(self, pixels: ft.Tensor) -> ft.Tensor:
+    def __call__(self, image: Any, generator: ft.Generator | int | None = None) -> Any:
+        if isinstance(image, ft.Array):
+            return self.change(image)  # of any dtype, and values with gradients
+        return super().__call__(image, generator)
+
+    def change(self, image: Any) -> ft.Tensor:
         channels = len(self.mean)
+        if isinstance(image, Picture) and self.dtype == ft.float32:
+            if channels_of(image) == channels:
+                return _normalised(image, _table(self.mean, self.std))
+        pixels = pixels_of(image) if isinstance(image, Picture) else image
         if pixels.ndim < 3 or pixels.shape[-3] != channels:
             raise ft.ShapeError(
                 f"[normalise] pixels {pixels.shape}: expected (..., {channels}, height, width)"
@@ -46,6 +62,33 @@ def _per_channel(
 ) -> ft.Tensor:
     made = ft.asarray(list(values), dtype=dtype, device=device, backend=backend)
     return made.reshape(len(values), 1, 1)
+
+
+@lru_cache(maxsize=32)
+def _table(mean: tuple[float, ...], std: tuple[float, ...]) -> np.ndarray:
+    """What each of 256 levels becomes, channel after channel."""
+    levels = np.arange(256, dtype=np.float32)
+    each = [(levels - np.float32(m)) / np.float32(d) for m, d in zip(mean, std, strict=True)]
+    return np.concatenate(each)
+
+
+def _normalised(image: Picture, table: np.ndarray) -> ft.Tensor:
+    channels = channels_of(image)
+    made = np.empty((channels, image.height, image.width), np.float32)
+    data = np.frombuffer(image.tobytes(), np.uint8)
+    _look_up(data, table, channels, image.height * image.width, made.reshape(-1))
+    return ft.asarray(made, copy=False)
+
+
+@ft.kernel
+def _look_up(
+    x: Array[ft.uint8], table: Array[ft.float32], channels: int, area: int, y: Array[ft.float32]
+) -> None:
+    for channel in range(channels):
+        to = channel * area
+        first = channel * 256
+        for i in range(area):
+            y[to + i] = table[first + x[i * channels + channel]]
 
 
 def channel_statistics(dataset: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -74,57 +117,3 @@ def channel_statistics(dataset: Dataset) -> tuple[tuple[float, ...], tuple[float
     # n * sum(x^2) - (sum x)^2 in integers: no cancellation.
     variance = [(count * b - a * a) / count**2 for a, b in zip(first, second, strict=True)]
     return mean, tuple(math.sqrt(v) if v > 0 else 1.0 for v in variance)
-
-
-def random_shift(
-    images: ft.Tensor,
-    reach: int,
-    generator: ft.Generator,
-    *,
-    first: int = 0,
-    total: int | None = None,
-) -> ft.Tensor:
-    """(N, C, H, W), every image moved by up to `reach` pixels down or up and right or left.
-
-    What is moved in from outside is 0; shifts are whole pixels, each equally likely. With `total`,
-    shifts are drawn for so many images, of which these are the ones from number `first` on.
-    """
-    count, channels, height, width = images.shape
-    total = count if total is None else total
-    offsets = generator.integers(0, 2 * reach + 1, (2, total, 1, 1, 1))[:, first : first + count]
-    padded = ft.pad(images, [(0, 0), (0, 0), (reach, reach), (reach, reach)])
-    rows = offsets[0] + ft.arange(height).reshape(1, 1, height, 1)
-    columns = offsets[1] + ft.arange(width).reshape(1, 1, 1, width)
-    wide = (count, channels, height, width + 2 * reach)
-    moved = ft.take_along_axis(padded, ft.broadcast_to(rows, wide), axis=2)
-    return ft.take_along_axis(moved, ft.broadcast_to(columns, images.shape), axis=3)
-
-
-class RandomShift(EpochDataset):
-    """The batches of `batches` with `random_shift`, anew in every epoch.
-
-    An image is moved alike whichever rank has it: the shifts depend on the seed, the epoch, the
-    number of the batch and the place in the global batch.
-    """
-
-    def __init__(
-        self, batches: Batch, reach: int, seed: int, *, rank: int = 0, world_size: int = 1
-    ) -> None:
-        self._batches, self._reach = batches, reach
-        self._seed = seed_of("RandomShift", seed)
-        self._rank, self._world_size = rank, world_size
-
-    @property
-    def sources(self) -> tuple[Dataset, ...]:
-        return (self._batches,)
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __getitem__(self, index: int) -> Sample:
-        number = check_index(index, len(self), "RandomShift")
-        pixels, labels = image_and_label(self._batches[number])
-        _, total = self._batches.counts(number)
-        first, _ = share(total, self._rank, self._world_size)
-        generator = ft.Generator(mix(self._seed, self._epoch, number))
-        return random_shift(pixels, self._reach, generator, first=first, total=total), labels

@@ -1,0 +1,151 @@
+"""The loss of a set predictor: DETR's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import fl_dist as dist
+import fl_nn as nn
+import fl_tensor as ft
+from fl_tensor.arguments import float_of, int_of
+from fl_vision.detection.boxes import box_convert, paired_box_iou
+from fl_vision.detection.matcher import HungarianMatcher, check_predictions
+from fl_vision.detection.targets import HostObjects, field, read_objects
+
+
+class SetCriterion(nn.Module):
+    """Cross entropy of all queries, L1 and generalised IoU of matched boxes, for the last layer and
+    each auxiliary one. Carion et al., 2020.
+
+    classes       without "no object", which is the last class of the logits
+    matcher       `HungarianMatcher()` if None; the pairs of each layer are its own
+    weight_ce, weight_bbox, weight_giou  factors in the sum over losses
+    no_object     the weight of class "no object" in the cross entropy
+    communicator  box losses are divided by the mean number of boxes over these ranks, at least 1.
+                  Give it the communicator of the Trainer
+
+    Raises ArgumentError, DTypeError.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        matcher: HungarianMatcher | None = None,
+        *,
+        weight_ce: float = 1.0,
+        weight_bbox: float = 5.0,
+        weight_giou: float = 2.0,
+        no_object: float = 0.1,
+        communicator: dist.Communicator | None = None,
+    ) -> None:
+        self.classes = int_of("SetCriterion", classes, "classes")
+        if self.classes < 1:
+            raise ft.ArgumentError(f"[SetCriterion] classes {classes}: expected at least 1")
+        if matcher is not None and not isinstance(matcher, HungarianMatcher):
+            raise ft.DTypeError(f"[SetCriterion] matcher {matcher!r}: expected a HungarianMatcher")
+        if communicator is not None and not isinstance(communicator, dist.Communicator):
+            raise ft.DTypeError(
+                f"[SetCriterion] communicator {communicator!r}: expected a Communicator of fl_dist"
+            )
+        self.matcher, self.communicator = matcher or HungarianMatcher(), communicator
+        self.weight_ce = _weight("weight_ce", weight_ce)
+        self.weight_bbox = _weight("weight_bbox", weight_bbox)
+        self.weight_giou = _weight("weight_giou", weight_giou)
+        self.no_object = _weight("no_object", no_object)
+
+    def forward(self, outputs: Any, targets: Any) -> ft.Array:
+        """The weighted sum of `losses`, a scalar."""
+        weights = {"ce": self.weight_ce, "bbox": self.weight_bbox, "giou": self.weight_giou}
+        terms = [
+            loss * weights[name.split("_")[1]]
+            for name, loss in self.losses(outputs, targets).items()
+        ]
+        return ft.sum(ft.stack(terms))
+
+    def losses(self, outputs: Any, targets: Any) -> dict[str, ft.Array]:
+        """Unweighted losses by name: loss_ce, loss_bbox, loss_giou, and the same with _0, _1, ...
+        for auxiliary layers.
+
+        outputs  an object or a mapping with `logits` (N, queries, classes + 1), `boxes`
+                 (N, queries, 4), cxcywh as shares of the image, and optionally `auxiliary`, a
+                 sequence of the same
+        targets  one for each image, with `boxes` (T, 4), cxcywh, and `labels` (T,); T may be 0
+
+        Raises what `HungarianMatcher` raises.
+        """
+        where = "SetCriterion"
+        auxiliary = field(where, "outputs", outputs, "auxiliary", ())
+        layers = {"": outputs, **{f"_{k}": layer for k, layer in enumerate(auxiliary)}}
+        found: dict[str, ft.Array] = {}
+        objects: list[HostObjects] | None = None
+        number = 1.0
+        for ending, layer in layers.items():
+            what = f"outputs.auxiliary[{ending[1:]}]" if ending else "outputs"
+            logits, boxes = (field(where, what, layer, name) for name in ("logits", "boxes"))
+            check_predictions(f"{where}: {what}" if ending else where, logits, boxes)
+            if logits.shape[2] != self.classes + 1:
+                raise ft.ShapeError(
+                    f"[{where}] {what}: logits {logits.shape} for {self.classes} classes: expected "
+                    f"{self.classes + 1} on the last axis, one for 'no object'"
+                )
+            if objects is None:
+                objects = read_objects(where, targets, len(logits), self.classes, True)
+                number = self._boxes_per_rank(objects, logits)
+            for name, loss in self._layer(logits, boxes, objects, number).items():
+                found[name + ending] = loss
+        return found
+
+    def _layer(
+        self, logits: ft.Array, boxes: ft.Array, objects: list[HostObjects], number: float
+    ) -> dict[str, ft.Array]:
+        images, queries = boxes.shape[:2]
+        pairs = self.matcher.match(logits, boxes, objects)
+        classes = np.full((images, queries), self.classes, np.int64)
+        for row, (chosen, truth), one in zip(classes, pairs, objects, strict=True):
+            row[chosen] = one.labels[truth]
+        # Places of matched queries in the flattened batch, and their true boxes.
+        places = [queries * i + chosen for i, (chosen, _) in enumerate(pairs)]
+        matched = [one.boxes[truth] for one, (_, truth) in zip(objects, pairs, strict=True)]
+        wanted = np.concatenate([np.zeros((0, 4), np.float32), *matched])
+        index = np.concatenate([np.zeros(0, np.int64), *places])
+
+        def constant(values: np.ndarray, dtype: ft.DType) -> ft.Tensor:
+            return ft.asarray(values, dtype, boxes.device, boxes.backend)
+
+        weights = np.ones(self.classes + 1)
+        weights[-1] = self.no_object
+        ce = nn.cross_entropy(
+            logits,
+            constant(classes, ft.int64),
+            axis=2,
+            weight=constant(weights, logits.dtype),
+        )
+        truth = constant(wanted, boxes.dtype)
+        found = ft.gather(ft.reshape(boxes, (images * queries, 4)), constant(index, ft.int64), 0)
+        found_corners, true_corners = (box_convert(x, "cxcywh", "xyxy") for x in (found, truth))
+        giou = ft.sum(1.0 - paired_box_iou(found_corners, true_corners, True))
+        bbox = ft.sum(ft.absolute(found - truth))
+        return {"loss_ce": ce, "loss_bbox": bbox / number, "loss_giou": giou / number}
+
+    def _boxes_per_rank(self, objects: list[HostObjects], like: ft.Array) -> float:
+        number = float(sum(len(one.labels) for one in objects))
+        world = self.communicator
+        if world is not None and world.world_size > 1:
+            total = ft.asarray(number, ft.float32, like.device, like.backend)
+            number = world.all_reduce(total, "sum").item() / world.world_size
+        return max(number, 1.0)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.classes}, weight_ce={self.weight_ce}, weight_bbox={self.weight_bbox}, "
+            f"weight_giou={self.weight_giou}, no_object={self.no_object}"
+        )
+
+
+def _weight(name: str, value: float) -> float:
+    weight = float_of("SetCriterion", value, name)
+    if not 0 <= weight < float("inf"):
+        raise ft.ArgumentError(f"[SetCriterion] {name} {weight:g}: expected a number of at least 0")
+    return weight
