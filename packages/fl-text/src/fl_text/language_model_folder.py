@@ -16,7 +16,18 @@ from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular, replacing
 from fl_text.errors import TextError, TextFileError
 from fl_text.heads import AdaptiveSoftMax
-from fl_text.models import GCNN, GPT2, LSTMLanguageModel, MaskedLM, TransformerLanguageModel
+from fl_text.models import (
+    GCNN,
+    GPT2,
+    GenerationSettings,
+    Llama,
+    LSTMLanguageModel,
+    MaskedLM,
+    TransformerLanguageModel,
+)
+from fl_text.models.huggingface import load_language_model as load_published
+from fl_text.models.published import PublishedConfig
+from fl_text.models.published_options import gpt2_options, llama_options
 from fl_text.tokenizer import Tokenizer
 
 __all__ = ["LanguageModelFolder", "build_network", "load_language_model", "save_language_model"]
@@ -34,13 +45,14 @@ class LanguageModelFolder:
     """A language model with all that its use needs.
 
     network    in evaluation mode
-    tokenizer  None where a folder has none
+    tokenizer  of the texts that it was trained on
     context    the tokens of a sample of its training; None: not known
     sample     what a sample was: "pack", "carry", "line" or "documents" (`fl-text train`)
     eos        with "pack" and "carry": whether the end token stood after each line
     masked     whether it predicts hidden tokens, not the next one
     kind       the name of the class of the network
     settings   the arguments of that class
+    generation what a folder of Hugging Face says of generation
     """
 
     network: Any
@@ -51,6 +63,7 @@ class LanguageModelFolder:
     masked: bool = False
     kind: str = ""
     settings: Mapping[str, Any] | None = None
+    generation: GenerationSettings | None = None
 
     def description(self) -> dict[str, Any]:
         """Plain values that build it again, but for weights and tokenizer."""
@@ -62,6 +75,7 @@ class LanguageModelFolder:
             "sample": self.sample,
             "eos": self.eos,
             "masked": self.masked,
+            "tokenizer": self.tokenizer.fingerprint(),
         }
 
 
@@ -89,6 +103,7 @@ def _builders() -> dict[str, Callable[..., Any]]:
         "GCNN": GCNN,
         "GPT2": GPT2,
         "MaskedLM": MaskedLM,
+        "Llama": Llama,
     }
 
 
@@ -103,8 +118,7 @@ def save_language_model(folder: str | os.PathLike[str], model: LanguageModelFold
             "class, and its arguments"
         )
     path.mkdir(parents=True, exist_ok=True)
-    if model.tokenizer is not None:
-        model.tokenizer.save(path / TOKENIZER)
+    model.tokenizer.save(path / TOKENIZER)
     with replacing(path / DESCRIPTION) as file:
         file.write(json.dumps(model.description(), indent=1).encode() + b"\n")
     nn.save_weights(path / WEIGHTS, model.network)
@@ -112,23 +126,28 @@ def save_language_model(folder: str | os.PathLike[str], model: LanguageModelFold
 
 @checked
 def load_language_model(folder: str | os.PathLike[str]) -> LanguageModelFolder:
-    """The language model in a folder of `fl-text train`, in evaluation mode.
+    """The language model in a folder of `fl-text train`, or of Hugging Face as
+    `fl_text.models.load_language_model` reads it, in evaluation mode.
 
-    Raises `TextFileError` for a description that makes no sense and for a tokenizer with more
-    tokens than the network, and `fl_nn.CheckpointError` where weights do not fit.
+    Raises `TextFileError` for a description that makes no sense and for the tokenizer of another
+    model, and `fl_nn.CheckpointError` where weights do not fit.
     """
     path = Path(folder)
+    if (path / "config.json").is_file() and not (path / DESCRIPTION).is_file():
+        return _published(path)
     if not (path / DESCRIPTION).is_file():
         raise TextFileError(
-            path, f"it holds no language model ({DESCRIPTION})", "give the folder of fl-text train"
+            path,
+            f"it holds no language model ({DESCRIPTION}, or config.json of Hugging Face)",
+            "give the folder of fl-text train",
         )
     found = _description(path / DESCRIPTION)
     tokenizer = Tokenizer.load(path / TOKENIZER)
-    tokens = found["settings"].get("tokens")
-    if tokens != len(tokenizer):
+    if tokenizer.fingerprint() != found["tokenizer"]:
         raise TextFileError(
             path / TOKENIZER,
-            f"it has {len(tokenizer)} tokens, and the network {tokens}",
+            f"it has {len(tokenizer)} tokens and the fingerprint {tokenizer.fingerprint()}, and "
+            f"the model was trained with {found['tokenizer']}",
             "give the tokenizer of the training",
         )
     network = _built(path / DESCRIPTION, found["network"], found["settings"])
@@ -143,6 +162,20 @@ def load_language_model(folder: str | os.PathLike[str]) -> LanguageModelFolder:
         found["masked"],
         found["network"],
         found["settings"],
+    )
+
+
+def _published(path: Path) -> LanguageModelFolder:
+    network, tokenizer, generation = load_published(path)
+    config = PublishedConfig(path / "config.json")
+    options = gpt2_options(config) if isinstance(network, GPT2) else llama_options(config)
+    return LanguageModelFolder(
+        network,
+        tokenizer,
+        options["steps"],
+        kind=type(network).__name__,
+        settings=options,
+        generation=generation,
     )
 
 
@@ -178,6 +211,7 @@ def _description(path: Path) -> dict[str, Any]:
             "sample": found.get("sample") in _SAMPLES,
             "eos": isinstance(found.get("eos"), bool),
             "masked": isinstance(found.get("masked"), bool),
+            "tokenizer": isinstance(found.get("tokenizer"), str),
         }.items()
         if not good
     ]
@@ -187,8 +221,9 @@ def _description(path: Path) -> dict[str, Any]:
 
 
 def _is_setting(value: object) -> bool:
-    if isinstance(value, list):
-        return len(value) <= 1000 and all(map(_is_setting, value))
+    if isinstance(value, (list, dict)):
+        parts = value.values() if isinstance(value, dict) else value
+        return len(value) <= 1000 and all(map(_is_setting, parts))
     if isinstance(value, (int, float)):
         return abs(value) <= _GREATEST
     return value is None or (isinstance(value, str) and len(value) < 100)

@@ -125,7 +125,9 @@ class Recipe:
     label_smoothing: float = _f(0.0, "output", "full: share of all tokens", 0, 0.99)
 
     # optimisation
-    epochs: int = _f(0, "optimisation", "passes over the text; 0: no limit", 0, 1_000_000)
+    epochs: int = _f(
+        0, "optimisation", "passes over the text; 0: no limit, or 10 without another", 0, 1_000_000
+    )
     updates: int = _f(0, "optimisation", "steps; 0: no limit", 0, 1 << 40)
     minutes: float = _f(0.0, "optimisation", "time; 0: no limit", 0, 1e6)
     batch_size: int = _f(32, "optimisation", "samples a step, of all ranks", 1, 1_000_000)
@@ -192,7 +194,7 @@ class Recipe:
             found.append(f"sample carry: network {self.network} carries no state; lstm and gcnn do")
         if self.sample == "carry" and self.compiled:
             found.append("sample carry with compiled: a graph carries no state")
-        if self.sample == "documents" and self.network not in ("transformer", "gpt2"):
+        if self.sample == "documents" and self.network != "transformer":
             found.append(f"sample documents: network {self.network} takes no mask; use transformer")
         if self.network in ("transformer", "gpt2", "llama", "bert") and self.size % self.heads:
             found.append(f"size {self.size} is not a multiple of heads {self.heads}")
@@ -208,9 +210,12 @@ class Recipe:
             found.append(f"max_tokens needs sample line, and at least context {self.context}")
         if self.ranges_problem():
             found.append(self.ranges_problem())
-        if not (self.epochs or self.updates or self.minutes):
-            found.append("the training has no end: give epochs, updates or minutes")
         return found
+
+    @property
+    def epoch_limit(self) -> int:
+        """Epochs after which the training ends; 0: another limit ends it."""
+        return self.epochs or (0 if self.updates or self.minutes else 10)
 
     def ranges_problem(self) -> str:
         """What is wrong with lists of numbers, in words; nothing if they are good."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -66,8 +67,9 @@ class Validate(nn.Callback):
         self.best, self.best_step = math.inf, 0
 
     def on_step(self, trainer: nn.Trainer) -> None:
-        last = trainer.batch + trainer.accumulate > trainer.batches  # its epoch ends with it
-        if self.every and trainer.step % self.every == 0 and not last:
+        # The end of an epoch is measured anyway.
+        inside = trainer.batch < trainer.batches
+        if self.every and trainer.step % self.every == 0 and inside:
             self.validate(trainer)
 
     def on_epoch_end(self, trainer: nn.Trainer, record: dict[str, Any]) -> None:
@@ -126,13 +128,9 @@ class Figures(nn.Callback):
         self._last = 0.0
 
     def on_epoch_start(self, trainer: nn.Trainer) -> None:
-        import time
-
         self._last = time.monotonic()
 
     def on_step(self, trainer: nn.Trainer) -> None:
-        import time
-
         now = time.monotonic()
         trainer.figures["perplexity"] = _exp(trainer.last_loss)
         trainer.figures["lr"] = trainer.optimizer.lr
