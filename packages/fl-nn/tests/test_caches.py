@@ -153,3 +153,34 @@ def test_positions_of_each_row_fit_the_batch():
         nn.PositionEmbedding(6, 4)(ft.zeros((2, 3, 4)), ft.asarray([0, 1, 2]))
     with pytest.raises(ft.ShapeError, match="float32"):
         nn.RotaryEmbedding(4)(ft.zeros((2, 1, 3, 4)), ft.asarray([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("more", [1, 3, 6])
+@pytest.mark.parametrize("window", [1, 2, 4, 20])
+def test_a_window_counts_the_steps_that_are_seen(more, window):
+    """Of a row with two columns of padding, beside attention with a mask."""
+    q, k, v = (ft.Generator(seed).normal((1, 4, 5 + more, 8)) for seed in range(3))
+    room = ft.zeros((1, 4, 2, 8)) + 50.0
+    places = ft.arange(5 + more)
+    near_enough = places[None, :] > places[:, None] - window
+    wanted = nn.attention(q, k, v, near_enough, causal=True)[:, :, 5:]
+    visible = ft.logical_and(ft.arange(9) >= 2, ft.arange(9) < 7)[None]
+    view = nn.CacheStep(
+        ft.asarray([5]),
+        ft.concatenate([room, k[:, :, :5], room], 2),
+        ft.concatenate([room, v[:, :, :5], room], 2),
+        visible,
+    )
+    found = view.attention(q[:, :, 5:], k[:, :, 5:], v[:, :, 5:], 8**-0.5, True, window)
+    near(found, wanted)
+    alone = nn.CacheStep(ft.asarray([0])).attention(q, k, v, 8**-0.5, True, window)
+    near(alone[:, :, 5:], wanted)
+
+
+def test_sinusoidal_positions_have_an_offset_for_each_row():
+    add, x = nn.SinusoidalPositionEmbedding(16, 2.0), steps(2, 3)
+    found = add(x, ft.asarray([4, 0]))
+    near(found[0], add(x[:1], 4)[0])
+    near(found[1], add(x[1:])[0])
+    with pytest.raises(ft.ShapeError, match="one for each row"):
+        add(x, ft.asarray([1, 2, 3]))

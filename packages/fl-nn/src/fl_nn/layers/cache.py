@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_nn.errors import ModuleError
-from fl_nn.values import tensor_of
+from fl_nn.values import arange_like, tensor_of
 from fl_tensor.annotations import Checked
 
 
@@ -128,7 +128,8 @@ class CacheStep(Checked):
                   None
 
     After the call `new_keys` and `new_values` (batch, kv_heads, new steps, size) are to be written,
-    as by `FixedKVCache.write`. New steps see no later ones where the layer is causal.
+    as by `FixedKVCache.write`. New steps see no later ones where the layer is causal. A window of
+    attention counts the steps that may be seen.
     """
 
     def __init__(
@@ -152,21 +153,37 @@ class CacheStep(Checked):
         )
 
     def attention(
-        self, q: ft.Array, k: ft.Array, v: ft.Array, scale: float, causal: bool
+        self,
+        q: ft.Array,
+        k: ft.Array,
+        v: ft.Array,
+        scale: float,
+        causal: bool,
+        window: int | None = None,
     ) -> ft.Array:
         """Attention of new queries (batch, heads, T, size) to the earlier steps and the new ones,
         k and v (batch, kv_heads, T, size), of which one softmax is taken without joining them in
-        memory. Gives (batch, heads, T, size)."""
+        memory. Gives (batch, heads, T, size).
+
+        window  how many steps a step sees, itself included; None for all
+        """
         self.new_keys, self.new_values = k, v
         own = None if self.new_visible is None else self.new_visible[:, None, None, :]
+        n, heads, steps, size = q.shape
+        if window is not None and steps > window:
+            places = arange_like(q, 0, steps, ft.int64)
+            near = places[None, :] > places[:, None] - window
+            own = near if own is None else ft.logical_and(own, near)
         if self.keys is None or self.values is None:
             return ft.attention(q, k, v, None, own, None, causal, scale)
-        n, heads, steps, size = q.shape
         shared, capacity = self.keys.shape[1], self.keys.shape[2]
         q = (q * scale).reshape(n, shared, heads // shared * steps, size)
         before = ft.matmul(q, ft.swapaxes(self.keys, 2, 3))
-        if self.visible is not None:
-            before = ft.where(self.visible[:, None, None, :], before, -math.inf)
+        seen = self._seen(q, steps, capacity, window)
+        if seen is not None:
+            flat = before.shape
+            before = ft.where(seen, before.reshape(n, heads, steps, capacity), -math.inf)
+            before = before.reshape(flat)
         among = ft.matmul(q, ft.swapaxes(k, 2, 3)).reshape(n, heads, steps, steps)
         if own is not None:
             among = ft.where(own, among, -math.inf)
@@ -177,6 +194,19 @@ class CacheStep(Checked):
         old, new = ft.split(weights, (capacity, steps), -1)
         mixed = ft.matmul(old, self.values) + ft.matmul(new, v)
         return mixed.reshape(n, heads, steps, v.shape[3])
+
+    def _seen(self, x: ft.Array, steps: int, capacity: int, window: int | None) -> ft.Array | None:
+        """Which earlier steps the new ones see, (batch, 1, 1 or new steps, capacity); None: all."""
+        seen = None if self.visible is None else self.visible[:, None, None, :]
+        if window is None or window >= capacity + steps:
+            return seen
+        numbers = arange_like(x, 0, capacity, ft.int64)
+        if self.visible is not None:
+            numbers = ft.cumulative_sum(self.visible.astype(ft.int64), -1) - 1
+            numbers = numbers[:, None, None, :]
+        query = self.steps[:, None] + arange_like(x, 0, steps, ft.int64)
+        near = numbers > query[:, None, :, None] - window
+        return near if seen is None else ft.logical_and(seen, near)
 
 
 #: What attention layers take as `cache`.

@@ -63,7 +63,8 @@ class SinusoidalPositionEmbedding(Module):
 
         table[t, 2i] = sin(t / 10000^(2i / size)),   table[t, 2i + 1] = cos of the same
 
-    Vaswani et al., 2017. Nothing is learned, and any number of steps goes.
+    Vaswani et al., 2017. Nothing is learned, and any number of steps goes. `offset` counts the
+    steps that came before, in all or, as int64 (N,), in each row of x (N, steps, size).
     """
 
     def __init__(self, size: int, scale: float = 1.0) -> None:
@@ -71,11 +72,11 @@ class SinusoidalPositionEmbedding(Module):
             raise ModuleError(f"[SinusoidalPositionEmbedding] size {size}: at least 1")
         self.size, self.scale = size, scale
 
-    def forward(self, x: ft.Array, offset: int = 0) -> ft.Array:
+    def forward(self, x: ft.Array, offset: int | ft.Array = 0) -> ft.Array:
         _check("SinusoidalPositionEmbedding", x, self.size)
-        steps = x.shape[-2]
-        angles = _angles(x, steps, offset, self.size, 10000.0)
-        table = ft.stack([ft.sin(angles), ft.cos(angles)], -1).reshape(steps, -1)[:, : self.size]
+        angles = _angles(x, x.shape[-2], offset, self.size, 10000.0)
+        pairs = ft.stack([ft.sin(angles), ft.cos(angles)], -1)
+        table = pairs.reshape(*angles.shape[:-1], -1)[..., : self.size]
         return (x if self.scale == 1.0 else x * self.scale) + table.astype(x.dtype)
 
     def extra_repr(self) -> str:
@@ -195,10 +196,15 @@ class RelativePositionEmbedding(Module):
         return f"{self.reach}, {self.size}"
 
 
-def _angles(x: ft.Array, steps: int, offset: int, size: int, base: float) -> ft.Array:
-    # (steps, ceil(size / 2)), at least in float32: half precision cannot count to 3000.
+def _angles(x: ft.Array, steps: int, offset: int | ft.Array, size: int, base: float) -> ft.Array:
+    # (steps, ceil(size / 2)), or (N, steps, ...) for an offset of each row; at least in float32:
+    # half precision cannot count to 3000.
     dtype = x.dtype if x.dtype.itemsize >= 4 else ft.float32
-    t = ft.expand_dims(arange_like(x, offset, offset + steps, dtype), 1)
+    if isinstance(offset, ft.Array):
+        t = _numbers("SinusoidalPositionEmbedding", x, steps, offset).astype(dtype)
+    else:
+        t = arange_like(x, offset, offset + steps, dtype)
+    t = ft.expand_dims(t, -1)
     i = arange_like(x, 0, -(-size // 2), dtype)
     return t * ft.exp(i * (-2.0 * math.log(base) / size))
 

@@ -14,6 +14,7 @@ import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 from fl_text.errors import TextError
+from fl_text.generation.growing import GrowingState, takes_fixed_caches
 
 #: Capacities are multiples of it, so that prompts of similar lengths share a graph.
 _MULTIPLE = 32
@@ -23,7 +24,8 @@ class CausalNetwork(Protocol):
     """What generates; `fl_text.models.GPT2` is one.
 
     Its layers hand caches to `fl_nn.MultiHeadAttention`, and `caches[0].steps` to their positions.
-    It may have `steps`, the most tokens that it takes, and `vocabulary`, the number of tokens.
+    Where `caches()` gives others than `fl_nn.KVCache`, steps have no graph. It may have `steps`, or
+    `context`, the most tokens that it takes, and `vocabulary`, the number of tokens.
     """
 
     training: bool
@@ -58,10 +60,11 @@ class CompiledNetwork:
         if not isinstance(compiled, bool):
             raise TextError(f"[generate] compiled={compiled!r}: expected True or False")
         self.network = cast(Any, network)
-        self.steps: int | None = getattr(network, "steps", None)
+        self.steps: int | None = getattr(network, "context", getattr(network, "steps", None))
         self.vocabulary: int | None = getattr(network, "vocabulary", None)
         self._run: Any = self._step
-        if compiled and isinstance(network, nn.Module):
+        self._fixed = takes_fixed_caches(network, network.caches())
+        if compiled and self._fixed and isinstance(network, nn.Module):
             self._run = nn.compile(self._step, network)
         self._weight: ft.Array | None = next(iter(self.network.parameters()), None)
 
@@ -76,10 +79,12 @@ class CompiledNetwork:
             return ft.asarray(values, ft.int64)
         return ft.asarray(values, ft.int64, self._weight.device, self._weight.backend)
 
-    def start(self, rows: list[list[int]], capacity: int) -> DecodingState:
+    def start(self, rows: list[list[int]], capacity: int) -> DecodingState | GrowingState:
         """The state before the last token of each row, with room for `capacity` tokens."""
         if self.network.training:
             raise TextError("[generate] the network is in training mode: call its eval() first")
+        if not self._fixed:
+            return GrowingState(self, rows)
         width = max(1, *(len(row) - 1 for row in rows))
         pads = [width - (len(row) - 1) for row in rows]
         columns = [[0] * pad + row[:-1] for pad, row in zip(pads, rows, strict=True)]

@@ -10,6 +10,7 @@ from fl_data import mix
 from fl_tensor.arguments import seed_of
 from fl_text.errors import TextError
 from fl_text.generation import processors as logits
+from fl_text.generation.growing import GrowingState
 from fl_text.generation.network import CausalNetwork, CompiledNetwork, DecodingState
 from fl_text.generation.pieces import TextPieces
 from fl_text.generation.processors import LogitsProcessor
@@ -157,7 +158,7 @@ class Window:
         self._first = [self._cut(0, len(prompt)) for prompt in prompts]
         whole = max(map(len, prompts)) + more
         self._capacity = whole if self._steps is None else min(whole, self._steps)
-        self._state: DecodingState | None = None
+        self._state: DecodingState | GrowingState | None = None
 
     def scores(self, rows: list[list[int]]) -> ft.Array:
         """Scores of the next token of each row."""

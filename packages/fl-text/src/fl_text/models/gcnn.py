@@ -99,6 +99,7 @@ class GCNN(nn.Module):
         head: Head | None = None,
     ) -> None:
         check_blocks(blocks)
+        self.vocabulary = tokens
         self.embedding = nn.Embedding(tokens, size)
         self.embedding.weight.tensor = self.embedding.weight.tensor * 0.1
         self.dropout = nn.Dropout(dropout)

@@ -52,15 +52,18 @@ class LlamaAttention(nn.Module):
         x: ft.Array,
         rotary: nn.RotaryEmbedding,
         angles: tuple[ft.Array, ft.Array],
-        cache: nn.KVCache | None = None,
+        cache: nn.Cache | None = None,
     ) -> ft.Array:
         """`angles`: cosines and sines of these steps, as `rotary.angles` gives them."""
         q = rotary.turn(self._split(self.q_proj(x), self.heads), *angles)
         k = rotary.turn(self._split(self.k_proj(x), self.kv_heads), *angles)
         v = self._split(self.v_proj(x), self.kv_heads)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        mixed = nn.attention(q, k, v, self._mask(x, k.shape[2]), causal=True)
+        if isinstance(cache, nn.CacheStep):
+            mixed = cache.attention(q, k, v, self.head_size**-0.5, True, self.window)
+        else:
+            if cache is not None:
+                k, v = cache.append(k, v)
+            mixed = nn.attention(q, k, v, self._mask(x, k.shape[2]), causal=True)
         n, heads, steps, size = mixed.shape
         return self.o_proj(ft.swapaxes(mixed, 1, 2).reshape(n, steps, heads * size))
 
@@ -101,7 +104,7 @@ class LlamaLayer(nn.Module):
         x: ft.Array,
         rotary: nn.RotaryEmbedding,
         angles: tuple[ft.Array, ft.Array],
-        cache: nn.KVCache | None = None,
+        cache: nn.Cache | None = None,
     ) -> ft.Array:
         x = x + self.self_attn(self.norm1(x), rotary, angles, cache)
         return x + self.mlp(self.norm2(x))
@@ -157,7 +160,7 @@ class Llama(nn.Module):
                 "heads, and heads must divide size unless head_size is given"
             )
         head_size = size // heads if head_size is None else head_size
-        self.tokens, self.steps, self.tied = tokens, steps, tied
+        self.vocabulary, self.steps, self.tied = tokens, steps, tied
         self.rotary = nn.RotaryEmbedding(head_size, rope_theta, scaling=rope_scaling)
         self.embedding = nn.Embedding(tokens, size)
         self.embedding.weight.tensor = self.embedding.weight.tensor * 0.02
@@ -190,11 +193,13 @@ class Llama(nn.Module):
         factor = scaling["factor"] if scaling["rope_type"] in ("linear", "dynamic") else 1.0
         return int(self.steps * factor)
 
-    def hidden(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+    def hidden(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """The features (N, T, size) that the output reads. Raises ShapeError for tokens that are
         not (N, T), or that, with those in the caches, are more than the context."""
-        before = caches[0].steps if caches else 0
-        if tokens.ndim != 2 or before + tokens.shape[1] > self.context:
+        before: int | ft.Array = caches[0].steps if caches else 0
+        # The steps of a CacheStep are an array, whose numbers a graph does not know.
+        after = tokens.shape[-1] + (0 if isinstance(before, ft.Array) else before)
+        if tokens.ndim != 2 or after > self.context:
             raise ft.ShapeError(
                 f"[Llama] tokens {tokens.shape} after {before} in the caches: expected (N, T), and "
                 f"at most {self.context} steps; cut the text, or build the model with rope_scaling"
@@ -209,7 +214,7 @@ class Llama(nn.Module):
             x = layer(x, self.rotary, angles, caches[place] if caches else None)
         return self.norm(x)
 
-    def forward(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+    def forward(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """`caches`, one for each layer, hold the tokens before these, and these afterwards."""
         return self.output(self.hidden(tokens, caches))
 

@@ -39,6 +39,7 @@ class LSTMLanguageModel(nn.Module):
         head: Head | None = None,
     ) -> None:
         hidden = size if hidden is None else hidden
+        self.vocabulary = tokens
         self.embedding = nn.Embedding(tokens, size)
         self.embedding.weight.tensor = nn.init.uniform((tokens, size), -0.1, 0.1)
         self.dropout = nn.Dropout(dropout)

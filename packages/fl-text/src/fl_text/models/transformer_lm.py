@@ -48,7 +48,7 @@ class TransformerLanguageModel(nn.Module):
         head: Head | None = None,
     ) -> None:
         _check(positions, steps, tied, cutoffs is not None or head is not None)
-        self.tokens = tokens
+        self.vocabulary, self.steps = tokens, steps
         if cutoffs is None:
             embedding = nn.Embedding(tokens, size)
             embedding.weight.tensor = embedding.weight.tensor * size**-0.5
@@ -103,7 +103,7 @@ class TransformerLanguageModel(nn.Module):
         """8 layers of 512 features, 8 heads and a hidden width of 1024, dropout 0.3."""
         return cls(tokens, cutoffs=cutoffs, **settings)
 
-    def forward(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
+    def forward(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """Scores (N, T, tokens); `caches` as in `hidden`."""
         scores: ft.Array = self.head(self.hidden(tokens, caches))
         return scores
@@ -111,14 +111,14 @@ class TransformerLanguageModel(nn.Module):
     def hidden(
         self,
         tokens: ft.Array,
-        caches: Sequence[nn.KVCache] | None = None,
+        caches: Sequence[nn.Cache] | None = None,
         mask: ft.Array | None = None,
     ) -> ft.Array:
         """Vectors (N, T, size) of tokens (N, T), which extend `caches`. `mask`, bool (N, 1, T, T),
         is False where a token is not seen, such as `document_mask`."""
         check_tokens("TransformerLanguageModel", tokens)
         one_cache_each("TransformerLanguageModel", caches, len(self.layers))
-        before = caches[0].steps if caches else 0
+        before: int | ft.Array = caches[0].steps if caches else 0
         x = self.dropout(self.positions(self.embedding(tokens), before))
         for place, layer in enumerate(self.layers):
             x = layer(x, mask, cache=caches[place] if caches else None)
