@@ -125,6 +125,14 @@ class Tokenizer:
         """The token of a number, as the vocabulary spells it."""
         return self._inner.id_to_token(as_numbers([number], self._size)[0]) or ""
 
+    def prefix(self) -> list[int]:
+        """The tokens that the file puts before a text by its post-processor, such as the beginning
+        token of Llama. `encode` leaves them out."""
+        with _library_errors():
+            whole: list[int] = self._inner.encode("a").ids
+            bare = self._inner.encode("a", add_special_tokens=False).ids
+        return whole[: whole.index(bare[0])] if bare and bare[0] in whole else []
+
     def encode(self, text: str, *, bos: bool = False, eos: bool = False) -> list[int]:
         """The token numbers of `text`; with `bos` / `eos` between those."""
         return self.encode_lists([text], bos=bos, eos=eos)[0]

@@ -12,8 +12,11 @@ from fl_text._version import __version__
 __all__ = ["main"]
 
 COMMANDS = {
+    "bench": "how fast a language model learns and generates",
     "decode": "emissions of an acoustic model to words, by beam search",
     "dictionary": "count the words of files, and write a dictionary of the most frequent",
+    "generate": "continue prompts by a language model",
+    "info": "what a language model is, its sizes and memory, and what can be done with it",
     "ngram": "estimate, score, prune and convert n-gram models",
     "tokenize": "text to token numbers, and back",
 }

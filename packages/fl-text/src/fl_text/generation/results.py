@@ -16,12 +16,14 @@ class Piece:
     text    what is certain of the text now and was not before: complete characters, which no stop
             string can begin with; "" without a tokenizer
     finish  why the row ends with this token, or None
+    score   with `with_scores`, the log probability of the token
     """
 
     row: int
     token: int
     text: str
     finish: Finish | None = None
+    score: float | None = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Generation:
     tokens  the new tokens, a final one of `eos` included
     text    their text, without that of `eos` and without the stop string and what follows it; ""
             without a tokenizer
-    score   beam search: the sum of log probabilities over count ** length_penalty; otherwise None
+    score   beam search: the sum of log probabilities over count ** length_penalty; `generate`: that
+            sum with `with_scores`, otherwise None
     """
 
     tokens: list[int]

@@ -43,7 +43,9 @@ def generate(
     eos: int | Sequence[int] | None = None,
     stop: str | Sequence[str] = (),
     seed: int = 0,
+    first_row: int = 0,
     sliding: bool = False,
+    with_scores: bool = False,
 ) -> list[Generation]:
     """A continuation of each prompt.
 
@@ -55,8 +57,13 @@ def generate(
     eos          tokens that end a row; `tokenizer.eos_id` unless given
     stop         strings that end a row, and are no part of its text
     seed         the draw of a token depends on the seed, the row and the step alone
+    first_row    number of the first row in the draws: calls for parts of a list give what one call
+                 for all of it gives
     sliding      where a row reaches the network's `steps`, go on with the later half of its tokens;
                  otherwise prompts that are too long for `max_new_tokens` are an error
+
+    with_scores  `score` of a result is the sum of the log probabilities of its tokens, as the
+                 network has them before processors
 
     Scores beyond the tokens of the tokenizer are left out. Raises `TextError` for prompts and
     settings that do not fit, and for scores that are NaN or forbid every token.
@@ -64,7 +71,8 @@ def generate(
     pieces = stream(
         network, prompts, tokenizer, max_new_tokens=max_new_tokens, temperature=temperature,
         top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
-        processors=processors, eos=eos, stop=stop, seed=seed, sliding=sliding,
+        processors=processors, eos=eos, stop=stop, seed=seed, first_row=first_row, sliding=sliding,
+        with_scores=with_scores,
     )  # fmt: skip
     by_row: dict[int, list[Piece]] = {}
     for piece in pieces:
@@ -72,7 +80,9 @@ def generate(
     results = []
     for _, row in sorted(by_row.items()):
         tokens, text = [piece.token for piece in row], "".join(piece.text for piece in row)
-        results.append(Generation(tokens, text, row[-1].finish or "length"))
+        known = [piece.score for piece in row if piece.score is not None]
+        score = math.fsum(known) if with_scores else None
+        results.append(Generation(tokens, text, row[-1].finish or "length", score))
     return results
 
 
@@ -91,25 +101,29 @@ def stream(
     eos: int | Sequence[int] | None = None,
     stop: str | Sequence[str] = (),
     seed: int = 0,
+    first_row: int = 0,
     sliding: bool = False,
+    with_scores: bool = False,
 ) -> Iterator[Piece]:
     """The tokens of `generate` as they are made: one of each row, row by row, then the next ones.
     Arguments are those of `generate`, and are checked when it is called."""
     run, rows = compiled(network), rows_of(prompts, tokenizer)
     check_tokens(rows, run.vocabulary)
     count_of("max_new_tokens", max_new_tokens)
-    if not isinstance(sliding, bool):
-        raise TextError(f"[generate] sliding={sliding!r}: expected True or False")
+    for name, value in (("sliding", sliding), ("with_scores", with_scores)):
+        if not isinstance(value, bool):
+            raise TextError(f"[generate] {name}={value!r}: expected True or False")
+    count_of("first_row", first_row, 0)
     if not sliding:
         check_lengths(rows, max_new_tokens, run.steps, ", or set sliding=True")
     chain = [*processors]
     if not all(map(callable, chain)):
         raise TextError("[generate] processors: expected callables of scores and tokens")
     chain += logits.built_in(temperature, top_k, top_p, min_p, repetition_penalty)
-    choose = Chooser(temperature > 0.0, seed_of("generate", seed), chain)
+    choose = Chooser(temperature > 0.0, seed_of("generate", seed), first_row, chain)
     ends, stops = ends_of(eos, tokenizer), stops_of(stop, tokenizer)
     window = Window(run, rows, max_new_tokens)
-    return _pieces(window, choose, rows, tokenizer, ends, stops, max_new_tokens)
+    return _pieces(window, choose, rows, tokenizer, ends, stops, max_new_tokens, with_scores)
 
 
 def _pieces(
@@ -120,6 +134,7 @@ def _pieces(
     ends: frozenset[int],
     stops: list[str],
     most: int,
+    with_scores: bool,
 ) -> Iterator[Piece]:
     rows = [list(prompt) for prompt in prompts]
     texts = [None if tokenizer is None else TextPieces(tokenizer, row, stops) for row in rows]
@@ -129,7 +144,9 @@ def _pieces(
         scores = window.scores(rows)
         if step == 0:
             check_tokens(rows, scores.shape[1])
-        tokens = choose(scores[:, :size], rows, step, running)
+        scores = scores[:, :size]
+        tokens = choose(scores, rows, step, running)
+        log_probs = _log_probs(scores, tokens) if with_scores else [None] * len(rows)
         for row, token in enumerate(tokens):
             rows[row].append(token)
             if row not in running:
@@ -144,7 +161,7 @@ def _pieces(
             if finish is not None:
                 running.discard(row)
                 text += "" if parts is None else parts.end()
-            yield Piece(row, token, text, finish)
+            yield Piece(row, token, text, finish, log_probs[row])
         if not running:
             return
 
@@ -178,8 +195,10 @@ class Window:
 class Chooser:
     """Chooses the next token of each row."""
 
-    def __init__(self, draws: bool, seed: int, chain: list[LogitsProcessor]) -> None:
-        self._draws, self._seed, self._chain = draws, seed, chain
+    def __init__(
+        self, draws: bool, seed: int, first_row: int, chain: list[LogitsProcessor]
+    ) -> None:
+        self._draws, self._seed, self._first, self._chain = draws, seed, first_row, chain
 
     def __call__(
         self, scores: ft.Array, rows: list[list[int]], step: int, running: set[int]
@@ -201,9 +220,18 @@ class Chooser:
         """The first token at which the sum of probabilities exceeds a uniform number."""
         wide = scores.astype(ft.float64) if ft.float64 in scores.backend.dtypes else scores
         sums = ft.cumulative_sum(ft.softmax(wide, -1), -1)
-        drawn = [[_uniform(self._seed, row, step)] for row in range(scores.shape[0])]
+        rows = range(self._first, self._first + scores.shape[0])
+        drawn = [[_uniform(self._seed, row, step)] for row in rows]
         uniform = ft.asarray(drawn, sums.dtype, scores.device, scores.backend)
         return ft.argmax(sums > uniform * sums[:, -1:], -1)
+
+
+def _log_probs(scores: ft.Array, tokens: list[int]) -> list[float]:
+    """The log probability of the chosen token of each row."""
+    chosen = ft.asarray([[token] for token in tokens], ft.int64, scores.device, scores.backend)
+    picked = ft.take_along_axis(ft.log_softmax(scores, -1), chosen, -1)
+    found: list[float] = picked[:, 0].tolist()
+    return found
 
 
 def _uniform(seed: int, row: int, step: int) -> float:

@@ -1,0 +1,78 @@
+"""Options of commands that use a trained language model."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fl_nn as nn
+import fl_tensor as ft
+from fl_memory.subcommands import at_least
+from fl_nn.lora import load_adapter, merge_lora, remove_lora
+from fl_nn.quantization import quantize_weights
+from fl_text.errors import TextError
+from fl_text.language_model_folder import LanguageModelFolder, load_language_model
+from fl_text.models import GPT2, GPT2_HUGGING_FACE, LLAMA_HUGGING_FACE, Llama
+
+MODEL = "of fl-text train, or of Hugging Face with config.json"
+#: How names of layers begin in adapters that PEFT wrote for networks of Hugging Face.
+_PUBLISHED = ("base_model.model.model.", "base_model.model.transformer.")
+
+
+def model_options(parser: argparse.ArgumentParser) -> None:
+    """The model, and what is done to its weights."""
+    add = parser.add_argument
+    add("model", type=Path, metavar="FOLDER", help=MODEL)
+    add("--lora", type=Path, metavar="FOLDER", help="an adapter, as fl_nn.lora and PEFT write it")
+    add("--int8", action="store_true", help="round weights to 8 bits: less memory, faster steps")
+
+
+def runtime_options(parser: argparse.ArgumentParser) -> None:
+    """Where tensors are computed."""
+    add = parser.add_argument_group("implementation").add_argument
+    add("--backend", metavar="NAME", help="tensor backend; or FL_TENSOR_BACKEND, or the fastest")
+    add("--threads", type=at_least(1), metavar="N", help="default: one for each processor")
+
+
+@contextlib.contextmanager
+def runtime(given: argparse.Namespace) -> Iterator[None]:
+    """Inside the block, the backend and the threads that options name."""
+    if given.threads is not None:
+        ft.set_num_threads(given.threads)
+    with ft.use(given.backend) if given.backend is not None else contextlib.nullcontext():
+        yield
+
+
+def model_of(given: argparse.Namespace) -> LanguageModelFolder:
+    """The model in evaluation mode, with its adapter merged, with weights of 8 bits if wanted."""
+    model = load_language_model(given.model)
+    if given.lora is not None:
+        load_adapter(given.lora, model.network, rename=_names_in(given.lora, model.network))
+        remove_lora(merge_lora(model.network))
+        model.network.eval()
+    if given.int8:
+        quantize_weights(model.network)
+    return model
+
+
+def causal_model_of(given: argparse.Namespace) -> LanguageModelFolder:
+    """The same, if it predicts the next token."""
+    model = model_of(given)
+    if model.masked:
+        raise TextError(
+            f"{given.model}: its {model.kind} predicts hidden tokens, not the next one: train one "
+            "with --task autoregressive"
+        )
+    return model
+
+
+def _names_in(adapter: Path, network: Any) -> Any:
+    """The table of the names of layers in an adapter, or None where they are those of here."""
+    with nn.open_tensors(adapter / "adapter_model.safetensors") as file:
+        published = any(name.startswith(_PUBLISHED) for name in file.tensors)
+    if published and isinstance(network, GPT2):
+        return GPT2_HUGGING_FACE
+    return LLAMA_HUGGING_FACE if published and isinstance(network, Llama) else None
