@@ -37,6 +37,9 @@ def main(arguments: list[str]) -> int:
                     f"prompt {number} has no tokens, and the model was trained without a token "
                     "before each text: give text"
                 )
+        if given.max_new_tokens is None:
+            room = 128 if network.steps is None else network.steps + 1 - max(map(len, tokens))
+            given.max_new_tokens = 128 if given.sliding else max(1, min(128, room))
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(encoding="utf-8", errors="replace")
         if _streams(given, len(texts)):
@@ -66,7 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     source = parser.add_mutually_exclusive_group().add_argument
     source("--prompt", metavar="TEXT", help="the text to continue")
     source("--prompts", type=Path, metavar="FILE", help="UTF-8 text, a prompt a line")
-    add("--max-new-tokens", type=at_least(1), default=128, metavar="N", help="(%(default)s)")
+    what = "default: 128, or what is left of the context"
+    add("--max-new-tokens", type=at_least(1), metavar="N", help=what)
     add("--stop", action="append", default=[], metavar="TEXT", help="ends a text; may be repeated")
     what = "begin with the token that stood before texts in training (where one stood)"
     add("--bos", action=argparse.BooleanOptionalAction, default=None, help=what)
