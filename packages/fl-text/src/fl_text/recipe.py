@@ -198,6 +198,8 @@ class Recipe:
             found.append(f"sample documents: network {self.network} takes no mask; use transformer")
         if self.network in ("transformer", "gpt2", "llama", "bert") and self.size % self.heads:
             found.append(f"size {self.size} is not a multiple of heads {self.heads}")
+        if self.optimizer == "nag" and not self.momentum:
+            found.append("optimizer nag needs a momentum above 0; 0.99 is usual")
         if self.mask_random + self.mask_same > 1:
             found.append("mask_random and mask_same are more than 1 together")
         if self.head != "full" and self.network in ("gpt2", "llama", "bert"):

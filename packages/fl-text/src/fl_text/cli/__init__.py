@@ -15,6 +15,7 @@ COMMANDS = {
     "decode": "emissions of an acoustic model to words, by beam search",
     "dictionary": "count the words of files, and write a dictionary of the most frequent",
     "ngram": "estimate, score, prune and convert n-gram models",
+    "train": "train a language model; writes checkpoint, log, weights and learning curves",
     "tokenize": "text to token numbers, and back",
 }
 
