@@ -19,7 +19,7 @@ def draw_curves(
     a training. Raises MissingError without matplotlib."""
     steps = [
         {"step": record["step"], "train_loss": record["loss"]}
-        for record in JsonLog.read(log)
+        for record in JsonLog(log).read()
         if record.get("event") == "step"
     ]
     measured = [{"step": p["step"], "valid_loss": p["valid_loss"]} for p in points]
