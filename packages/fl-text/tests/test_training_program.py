@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from text_runs import NUMPY, records, train, write_texts
+from text_runs import NUMPY, WHOLE, records, train, write_texts
 
 import fl_nn as nn
 import fl_text as text
 from fl_nn.training import trainer as trainer_module
 from fl_text.cli import main
+from fl_text.evaluation import evaluate_text
 from fl_text.language_model_folder import load_language_model
+from fl_text.recipe import Recipe, recipe_names
+from fl_text.training.optimisation import factor
 
 
 @pytest.fixture
@@ -33,11 +36,12 @@ def test_training_learns_and_leaves_a_run(task: Path, capsys: pytest.CaptureFixt
     assert {"checkpoint.safetensors", "log.jsonl", "language_model.json"} <= files
     assert {"weights.safetensors", "tokenizer.json"} <= files
     epochs, steps = records(task / "run", "epoch"), records(task / "run", "step")
-    assert epochs[-1]["valid_loss"] < 1.0 < 3.0 < steps[0]["loss"]
+    assert epochs[-1]["valid_loss"] < 1.3 < 3.0 < steps[0]["loss"]
+    assert 10 in [record["step"] for record in steps if "valid_loss" in record]
     assert epochs[-1]["valid_perplexity"] == pytest.approx(math.exp(epochs[-1]["valid_loss"]))
     assert {"perplexity", "lr", "tokens_per_second", "grad_norm"} <= set(steps[-1])
-    told = capsys.readouterr().out
-    assert f"validation loss {min(e['valid_loss'] for e in epochs):.4f}" in told
+    lowest = min(record["valid_loss"] for record in (*epochs, *steps) if "valid_loss" in record)
+    assert f"validation loss {lowest:.4f}" in capsys.readouterr().out
 
 
 def test_weights_are_those_of_the_lowest_validation_loss(task: Path) -> None:
@@ -47,8 +51,6 @@ def test_weights_are_those_of_the_lowest_validation_loss(task: Path) -> None:
     points = nn.load_checkpoint(task / "run" / "checkpoint.safetensors").parts["Validate"]["points"]
     best = min(loss for _, loss in points)
     model = load_language_model(task / "run")
-    from fl_text.evaluation import evaluate_text
-
     found = evaluate_text(model, text.TextFiles(task / "valid.txt"), stride=16)
     assert found.nats_per_token == pytest.approx(best, abs=0.05)
 
@@ -82,8 +84,12 @@ def test_a_killed_and_resumed_training_ends_with_the_same_bits(
 
 @pytest.mark.parametrize(
     "options",
-    [(), (*MASKED, "--batch-size", "5"), CARRY, ("--sample", "line", "--context", "40")],
-    ids=["pack", "masked", "carry", "line"],
+    [
+        pytest.param((), id="pack"),
+        pytest.param(CARRY, id="carry"),
+        pytest.param((*MASKED, "--batch-size", "5"), id="masked", marks=WHOLE),
+        pytest.param(("--sample", "line", "--context", "40"), id="line", marks=WHOLE),
+    ],
 )
 def test_two_ranks_are_one(task: Path, options: tuple[str, ...]) -> None:
     options = (*options, "--dtype", "float64", "--updates", "20")
@@ -94,33 +100,35 @@ def test_two_ranks_are_one(task: Path, options: tuple[str, ...]) -> None:
     )
     assert len(one) == len(two) == 20
     assert one == pytest.approx(two, rel=1e-10)
-    ends = [records(task / name, "epoch")[-1]["valid_loss"] for name in ("one", "two")]
-    assert options[:4] == CARRY[:4] or ends[0] == pytest.approx(ends[1], rel=1e-9)
+
+
+KINDS = [
+    "--network gcnn --blocks 12x3,8x1+8x3+16x1",
+    "--network llama",
+    "--sample line --context 40 --max-tokens 160",
+    "--sample documents --context 60",
+    "--network lstm --head adaptive --cutoffs 6,12",
+    "--head sampled --samples 5",
+    "--tokenizer word --eos",
+    "--optimizer nag --momentum 0.9 --schedule inverse_sqrt --warmup 5 --warmup-lr 1e-4",
+    "--ema 0.9 --schedule onecycle",
+]
+MORE_KINDS = [
+    "--network gcnn --sample carry --context 6",
+    "--network gpt2",
+    "--positions learned --layer-drop 0.1",
+    "--sample line --context 40",
+    "--network bert --task masked --sample line --context 40",
+    "--head noise_contrastive --samples 5",
+    "--head adaptive --cutoffs 6,12",
+    "--label-smoothing 0.1 --accumulate 2",
+    "--tokenizer bpe --vocabulary 280",
+    "--amp",
+]
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        "--network gcnn --blocks 12x3,8x1+8x3+16x1",
-        "--network gcnn --sample carry --context 6",
-        "--network gpt2",
-        "--network llama",
-        "--positions learned --layer-drop 0.1",
-        "--sample line --context 40",
-        "--sample line --context 40 --max-tokens 160",
-        "--sample documents --context 60",
-        "--network bert --task masked --sample line --context 40",
-        "--head sampled --samples 5",
-        "--head noise_contrastive --samples 5",
-        "--head adaptive --cutoffs 6,12",
-        "--network lstm --head adaptive --cutoffs 6,12",
-        "--label-smoothing 0.1 --accumulate 2",
-        "--tokenizer word --eos",
-        "--tokenizer bpe --vocabulary 280",
-        "--optimizer nag --momentum 0.9 --schedule inverse_sqrt --warmup 5 --warmup-lr 1e-4",
-        "--ema 0.9 --schedule onecycle",
-        "--amp",
-    ],
+    "options", [*KINDS, *(pytest.param(options, marks=WHOLE) for options in MORE_KINDS)]
 )
 def test_kinds_of_networks_samples_and_outputs(task: Path, options: str) -> None:
     assert train(task, "run", *options.split(), "--updates", "16") == 0
@@ -131,6 +139,7 @@ def test_kinds_of_networks_samples_and_outputs(task: Path, options: str) -> None
     assert not model.network.training
 
 
+@WHOLE
 def test_compiled_steps_compute_the_same(task: Path) -> None:
     for name, more in (("plain", ()), ("graph", ("--compiled",))):
         assert train(task, name, "--updates", "4", *more, "--backend", "jit") == 0
@@ -174,19 +183,20 @@ def test_adapters_are_trained_alone_and_merged_at_the_end(task: Path) -> None:
 
 
 def test_recipes_of_the_package_are_read() -> None:
-    from fl_text.recipe import Recipe, recipe_names
-
     assert {"char-transformer", "bpe-transformer", "bert-small", "ptb-lstm"} <= set(recipe_names())
     for name in recipe_names():
         assert Recipe.read(name).values()
     lstm = Recipe.read("ptb-lstm", updates=3)
-    assert (lstm.size, lstm.layers, lstm.batch_size, lstm.clip, lstm.updates) == (200, 2, 20, 0.25, 3)
+    assert (lstm.size, lstm.layers, lstm.batch_size, lstm.clip, lstm.updates) == (
+        200,
+        2,
+        20,
+        0.25,
+        3,
+    )
 
 
 def test_the_rate_of_ptb_lstm_is_halved_after_its_fourth_epoch() -> None:
-    from fl_text.recipe import Recipe
-    from fl_text.training.optimisation import factor
-
     recipe = Recipe.read("ptb-lstm")
     rates = [recipe.lr * factor(recipe, 10 * e, e, 0.0) for e in range(7)]
     assert rates == [20, 20, 20, 20, 10, 5, 2.5]

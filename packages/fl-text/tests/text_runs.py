@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fl_text.cli import main
 
+#: The rest of the suite takes half a minute; a session of its own asks for it.
+WHOLE = pytest.mark.skipif("FL_PROGRAM_WHOLE" not in os.environ, reason="FL_PROGRAM_WHOLE")
 NUMPY = ("--backend", "numpy")
 SMALL = (
     *("--tokenizer", "char", "--min-frequency", "1", "--vocabulary", "300"),
@@ -22,7 +27,8 @@ def write_texts(folder: Path) -> None:
     draw = random.Random(1)
     nouns, verbs = ("cat", "dog", "owl"), ("sees", "hears")
     lines = [
-        f"the {draw.choice(nouns)} {draw.choice(verbs)} a {draw.choice(nouns)}\n" for _ in range(120)
+        f"the {draw.choice(nouns)} {draw.choice(verbs)} a {draw.choice(nouns)}\n"
+        for _ in range(120)
     ]
     (folder / "train.txt").write_text("".join(lines[:90]))
     (folder / "valid.txt").write_text("".join(lines[90:]))

@@ -121,8 +121,9 @@ def evaluate_text(
     if whole:
         nats, windows = _carried(model, ids), "whole text, one pass"
     else:
-        context = context or model.context or len(ids) - 1
-        stride = stride or context
+        if context is None:
+            context = model.context or len(ids) - 1
+        stride = context if stride is None else stride
         _check_window(model, context, stride)
         nats = _in_windows(model, ids, context, stride, batch_size)
         windows = f"windows of {context} tokens, stride {stride}"
@@ -195,7 +196,7 @@ def _by_lines(model: LanguageModelFolder, texts: Iterable[str], size: int) -> Te
         )
     total, tokens, unknown = 0.0, 0, 0
     with nn.evaluating(model.network), ft.reproducible():
-        for x, y in Batch(ds, size):  # type: ignore[misc]
+        for x, y in Batch(ds, size):
             wanted = np.asarray(y)
             total += _nats(model.network, np.asarray(x), wanted)
             counted = wanted[wanted != IGNORED]

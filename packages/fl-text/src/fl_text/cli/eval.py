@@ -91,9 +91,7 @@ def _figures(path: Path, given: argparse.Namespace) -> TextFigures | MaskedFigur
         return evaluate_masked(
             model, texts, mask_prob=given.mask_prob, seed=given.seed, batch_size=size
         )
-    return evaluate_text(
-        model, texts, context=given.context, stride=given.stride, batch_size=size
-    )
+    return evaluate_text(model, texts, context=given.context, stride=given.stride, batch_size=size)
 
 
 def _plain(figures: TextFigures | MaskedFigures) -> dict[str, Any]:
