@@ -32,6 +32,7 @@ from targets import (
     speech_features,
     tensors,
     text_data,
+    text_program,
     texts,
     training,
     vision_datasets,
@@ -52,6 +53,7 @@ FAMILIES = (
     *(speech_activity, llama),
     *(speech_activity, generation),
     *(speech_activity, vision_models),
+    *(speech_activity, text_program),
 )
 
 

@@ -43,7 +43,10 @@ TARGETS: list[Target] = [
     *(
         target(
             f"generation.{name}",
-            {"0": network, "1": [[1, 2]], "max_new_tokens": 2, "seed": 0, "eos": 5, "top_p": 0.9},
+            {
+                **{"0": network, "1": [[1, 2]], "max_new_tokens": 2, "seed": 0, "eos": 5},
+                **{"top_p": 0.9, "first_row": 3, "with_scores": True},
+            },
             call=call,
             _0=NETWORKS,
             _1=PROMPTS,
@@ -51,6 +54,8 @@ TARGETS: list[Target] = [
             seed=[value(-1), value("1"), value(None), value(1.5)],
             eos=[value(-1), value("a"), value(1.5)],
             top_p=NUMBERS,
+            first_row=[value(-1), value("1"), value(None), value(1.5), value(True)],
+            with_scores=[value(None), value("yes"), value(1)],
         )
         for name, call in (
             ("generate", generation.generate),

@@ -185,9 +185,9 @@ def _built(path: Path, kind: str, settings: dict[str, Any]) -> Any:
         with ft.use("null"):
             return build_network(kind, settings)
     except (nn.ModuleError, ft.ShapeError, KeyError, TypeError, ValueError) as error:
-        raise TextFileError(path, f"its settings build no {kind} ({error})", "train it again") from (
-            error
-        )
+        raise TextFileError(
+            path, f"its settings build no {kind} ({error})", "train it again"
+        ) from (error)
 
 
 def _description(path: Path) -> dict[str, Any]:

@@ -4,51 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular
 from fl_text.errors import RecipeError
+from fl_text.recipe_rules import kind_of, rule_of
+from fl_text.recipe_rules import setting as _f
 
 __all__ = ["Recipe", "recipe_names"]
 
 _MAX_BYTES = 1 << 20
-_GREATEST = 1e15
-
-
-class Rule(NamedTuple):
-    """What a setting may be: numbers from `least` (or above it) to `most`, or one of `choices`."""
-
-    group: str
-    help: str
-    least: float = 0.0
-    most: float = _GREATEST
-    above: bool = False
-    choices: tuple[str, ...] = ()
-
-    def problem(self, value: Any, kind: type) -> str | None:
-        """What is wrong with a value, in words."""
-        if kind is bool or isinstance(value, bool):
-            return None if kind is bool and isinstance(value, bool) else "give true or false"
-        if kind is str:
-            if not isinstance(value, str) or "\0" in value:
-                return "give text"
-            if self.choices and value not in self.choices:
-                return f"give one of {', '.join(self.choices)}"
-            return None
-        if not isinstance(value, int if kind is int else (int, float)):
-            return f"give {'a whole' if kind is int else 'a'} number"
-        if not self.least <= value <= self.most or (self.above and value == self.least):
-            most = "" if self.most == _GREATEST else f", and at most {self.most:g}"
-            return f"give {'more than' if self.above else 'at least'} {self.least:g}{most}"
-        return None
-
-
-def _f(default: Any, group: str, help: str, *limits: Any, **more: Any) -> Any:
-    return field(default=default, metadata={"rule": Rule(group, help, *limits, **more)})
 
 
 NETWORKS = ("transformer", "gcnn", "lstm", "gpt2", "llama", "bert")
@@ -198,6 +167,8 @@ class Recipe:
             found.append(f"sample documents: network {self.network} takes no mask; use transformer")
         if self.network in ("transformer", "gpt2", "llama", "bert") and self.size % self.heads:
             found.append(f"size {self.size} is not a multiple of heads {self.heads}")
+        if self.optimizer == "nag" and not self.momentum:
+            found.append("optimizer nag needs a momentum above 0; 0.99 is usual")
         if self.mask_random + self.mask_same > 1:
             found.append("mask_random and mask_same are more than 1 together")
         if self.head != "full" and self.network in ("gpt2", "llama", "bert"):
@@ -297,17 +268,6 @@ class Recipe:
     def values(self) -> dict[str, Any]:
         """All settings as plain values."""
         return asdict(self)
-
-
-def rule_of(each: Field[Any]) -> Rule:
-    """What a field of `Recipe` may be."""
-    rule: Rule = each.metadata["rule"]
-    return rule
-
-
-def kind_of(each: Field[Any]) -> type:
-    """The type of a field of `Recipe`: str, int, float or bool."""
-    return type(each.default)
 
 
 def recipe_names() -> tuple[str, ...]:

@@ -62,9 +62,10 @@ class Tokenizer:
 
         `kind`: "bpe" (byte pairs; lossless, knows every text), "wordpiece" (words and pieces; white
         space is not kept), "char" (one token per character), "word" (one per word between white
-        space). `vocab_size` is the most that it may have, special tokens (the first ones) included;
-        pieces seen less than `min_frequency` times do not count. Raises `TextError` for empty texts and settings out of range. Warns where one
-        of the first texts is the name of a file.
+        space, by falling frequency). `vocab_size` is the most that it may have, special tokens (the
+        first ones) included; pieces seen less than `min_frequency` times do not count. Raises
+        `TextError` for empty texts and settings out of range. Warns where one of the first texts is
+        the name of a file.
         """
         special = special or SpecialTokens()
         inner = tokenizer_training.train(texts, kind, vocab_size, min_frequency, special, lowercase)

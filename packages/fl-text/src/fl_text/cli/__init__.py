@@ -15,9 +15,11 @@ COMMANDS = {
     "bench": "how fast a language model learns and generates",
     "decode": "emissions of an acoustic model to words, by beam search",
     "dictionary": "count the words of files, and write a dictionary of the most frequent",
+    "eval": "perplexity of models on a text, bits a character, accuracy of masked models",
     "generate": "continue prompts by a language model",
     "info": "what a language model is, its sizes and memory, and what can be done with it",
     "ngram": "estimate, score, prune and convert n-gram models",
+    "train": "train a language model; writes checkpoint, log, weights and learning curves",
     "tokenize": "text to token numbers, and back",
 }
 

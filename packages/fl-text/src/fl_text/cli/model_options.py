@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fl_nn as nn
-import fl_tensor as ft
-from fl_memory.subcommands import at_least
 from fl_nn.lora import load_adapter, merge_lora, remove_lora
 from fl_nn.quantization import quantize_weights
 from fl_text.errors import TextError
@@ -28,22 +24,6 @@ def model_options(parser: argparse.ArgumentParser) -> None:
     add("model", type=Path, metavar="FOLDER", help=MODEL)
     add("--lora", type=Path, metavar="FOLDER", help="an adapter, as fl_nn.lora and PEFT write it")
     add("--int8", action="store_true", help="round weights to 8 bits: less memory, faster steps")
-
-
-def runtime_options(parser: argparse.ArgumentParser) -> None:
-    """Where tensors are computed."""
-    add = parser.add_argument_group("implementation").add_argument
-    add("--backend", metavar="NAME", help="tensor backend; or FL_TENSOR_BACKEND, or the fastest")
-    add("--threads", type=at_least(1), metavar="N", help="default: one for each processor")
-
-
-@contextlib.contextmanager
-def runtime(given: argparse.Namespace) -> Iterator[None]:
-    """Inside the block, the backend and the threads that options name."""
-    if given.threads is not None:
-        ft.set_num_threads(given.threads)
-    with ft.use(given.backend) if given.backend is not None else contextlib.nullcontext():
-        yield
 
 
 def model_of(given: argparse.Namespace) -> LanguageModelFolder:

@@ -17,18 +17,20 @@ class CarriedState(nn.Callback):
 
     def __init__(self, objective: Objective, communicator: Communicator) -> None:
         self.objective, self.communicator = objective, communicator
-        self._everyones: list[list[ft.Tensor]] = []
+        #: How many arrays each cache has, the tokens in it, and each array on every rank.
+        self._sizes: list[int] = []
         self._steps = 0
+        self._everyones: list[list[ft.Tensor]] = []
 
     def on_epoch_start(self, trainer: nn.Trainer) -> None:
         self.objective.caches = None
-        if trainer.batch and self._everyones:
-            caches = self.objective.network.caches()
-            state = iter([each[self.communicator.rank] for each in self._everyones])
-            sizes = self._sizes
-            for cache, size in zip(caches, sizes, strict=True):
-                cache.update([next(state) for _ in range(size)], self._steps)
-            self.objective.caches = caches
+        if not trainer.batch or not self._everyones:
+            return
+        caches = self.objective.network.caches()
+        arrays = iter([ranks[self.communicator.rank] for ranks in self._everyones])
+        for cache, size in zip(caches, self._sizes, strict=True):
+            cache.update([next(arrays) for _ in range(size)], self._steps)
+        self.objective.caches = caches
 
     def on_step(self, trainer: nn.Trainer) -> None:
         caches = self.objective.caches or []
@@ -41,15 +43,15 @@ class CarriedState(nn.Callback):
             self._everyones = [[array] for array in arrays]
 
     def on_epoch_end(self, trainer: nn.Trainer, record: dict[str, Any]) -> None:
-        self._everyones = []
+        self._sizes, self._everyones = [], []
 
     def state_dict(self) -> dict[str, Any]:
         """The arrays of all caches, of each rank."""
         return {
-            "sizes": self._sizes if self._everyones else [],
+            "sizes": self._sizes,
             "steps": self._steps,
-            "arrays": {
-                f"{place}.{rank}": array
+            "tensors": {
+                f"{place}-{rank}": array
                 for place, ranks in enumerate(self._everyones)
                 for rank, array in enumerate(ranks)
             },
@@ -58,28 +60,19 @@ class CarriedState(nn.Callback):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state. Raises StateDictError when it is of another callback, or of another
         number of ranks."""
-        sizes, steps, arrays = (state.get(name) for name in ("sizes", "steps", "arrays"))
-        ranks = self.communicator.world_size
-        arrays = {} if arrays is None else arrays
-        good = (
-            isinstance(sizes, list)
-            and all(type(size) is int and 0 <= size < 100 for size in sizes)
-            and type(steps) is int
-            and isinstance(arrays, Mapping)
-        )
-        if not good:
+        sizes, steps, arrays = (state.get(name) for name in ("sizes", "steps", "tensors"))
+        if (
+            not isinstance(sizes, list)
+            or not all(type(size) is int and 0 <= size < 100 for size in sizes)
+            or type(steps) is not int
+            or not isinstance(arrays, Mapping)
+        ):
             raise nn.StateDictError("this is not the state of a CarriedState")
-        assert isinstance(sizes, list) and isinstance(steps, int)
-        wanted = [f"{place}.{rank}" for place in range(sum(sizes)) for rank in range(ranks)]
-        if set(arrays) != set(wanted):
+        ranks, count = range(self.communicator.world_size), sum(sizes)
+        if set(arrays) != {f"{place}-{rank}" for place in range(count) for rank in ranks}:
             raise nn.StateDictError(
-                f"the state has {len(arrays)} arrays, and {sum(sizes)} on {ranks} ranks are wanted: "
-                "resume within an epoch on as many ranks as before"
+                f"the state has {len(arrays)} arrays, and {count} on {len(ranks)} ranks are "
+                "wanted: resume within an epoch on as many ranks as before"
             )
         self._sizes, self._steps = sizes, steps
-        self._everyones = [
-            [ft.asarray(arrays[f"{place}.{rank}"]) for rank in range(ranks)]
-            for place in range(sum(sizes))
-        ]
-
-    _sizes: list[int] = []
+        self._everyones = [[arrays[f"{place}-{rank}"] for rank in ranks] for place in range(count)]

@@ -114,7 +114,7 @@ def training_batches(
     prefetch: int = 0,
 ) -> Dataset:
     """This rank's share of batches, in a new order in each epoch, but for "carry"."""
-    shares = {"rank": communicator.rank, "world_size": communicator.world_size}
+    rank, ranks = communicator.rank, communicator.world_size
     seed = mix(recipe.seed, _ORDER)
     made: Dataset
     if recipe.sample == "carry":
@@ -124,14 +124,16 @@ def training_batches(
                 "carry give a multiple, so that each rank has the same columns in every batch"
             )
         ds = samples(recipe, texts, tokenizer, recipe.batch_size)
-        made = Batch(ds, recipe.batch_size, **shares)
+        made = Batch(ds, recipe.batch_size, rank=rank, world_size=ranks)
     elif recipe.max_tokens:
         ds = samples(recipe, texts, tokenizer)
         lengths = _lengths(ds)
-        made = BucketBatch(ds, lengths, max_size=recipe.max_tokens, seed=seed, **shares)
+        made = BucketBatch(
+            ds, lengths, max_size=recipe.max_tokens, seed=seed, rank=rank, world_size=ranks
+        )
     else:
         ds = samples(recipe, texts, tokenizer)
-        made = Batch(Shuffle(ds, seed), recipe.batch_size, **shares)
+        made = Batch(Shuffle(ds, seed), recipe.batch_size, rank=rank, world_size=ranks)
     if has_places(recipe):
         made = Transform(made, _Counted(tokenizer.pad_id))
     return Prefetch(made, threads=1, depth=prefetch) if prefetch else made

@@ -106,7 +106,9 @@ def train_language_model(
             model = _new_model(recipe, train, found)
         else:
             model = _begun(recipe, begin)
-        return _run(recipe, model, train, valid, place, world, prefetch, progress, dict(notes or {}))
+        return _run(
+            recipe, model, train, valid, place, world, prefetch, progress, dict(notes or {})
+        )
 
     return contextvars.copy_context().run(run)
 
@@ -142,9 +144,7 @@ def _begun(recipe: Recipe, begin: LanguageModelFolder) -> LanguageModelFolder:
     network = begin.network.to(ft.dtype(recipe.dtype))
     network.train()
     eos = recipe.eos
-    return replace(
-        begin, network=network, context=recipe.context, sample=recipe.sample, eos=eos
-    )
+    return replace(begin, network=network, context=recipe.context, sample=recipe.sample, eos=eos)
 
 
 def _run(

@@ -70,7 +70,7 @@ class Validate(nn.Callback):
         # The end of an epoch is measured anyway.
         inside = trainer.batch < trainer.batches
         if self.every and trainer.step % self.every == 0 and inside:
-            self.validate(trainer)
+            trainer.figures |= self.validate(trainer)
 
     def on_epoch_end(self, trainer: nn.Trainer, record: dict[str, Any]) -> None:
         record["train_perplexity"] = _exp(record["train_loss"])
