@@ -190,9 +190,7 @@ def test_a_folder_of_hugging_face(folders, run, tmp_path, tokenizer):
     sizes = dict(vocab_size=len(tokenizer), n_positions=48, n_embd=16, n_head=2, n_layer=1)
     config = {"model_type": "gpt2", **sizes, "eos_token_id": tokenizer.encode("e")}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    (wanted,) = generate(
-        network, ["to b"], tokenizer, max_new_tokens=30, eos=tokenizer.encode("e")
-    )
+    (wanted,) = generate(network, ["to b"], tokenizer, max_new_tokens=30, eos=tokenizer.encode("e"))
     assert run("generate", tmp_path, "--prompt", "to b", "--max-new-tokens", 30) == (
         wanted.text + "\n"
     )
