@@ -250,3 +250,15 @@ def test_weights_that_are_not_finite_are_refused_and_nothing_changes():
     with pytest.raises(nn.ModuleError, match=r"layers\.1 has weights that are not finite"):
         quantize_weights(model)
     assert type(model.layers[0]) is nn.Linear
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("inputs, outputs", [(5, 3), (24, 40), (64, 1)])
+def test_a_graph_gives_what_the_layer_gives(rows, inputs, outputs):
+    layer = quantize_weights(nn.Sequential(nn.Linear(inputs, outputs))).eval()
+    x = ft.Generator(1).normal((rows, inputs))
+    step = nn.compile(lambda x: layer(x), layer, strict=True)
+    with ag.no_grad():
+        wanted = layer(x)
+        for _ in range(2):
+            assert ft.allclose(step(x), wanted, rtol=1e-4, atol=1e-4)

@@ -123,7 +123,8 @@ def times_int8(
 ) -> ft.Array:
     """`x @ weight * scale + bias`: x (..., inputs), weight (inputs, outputs) int8.
 
-    Few rows of float32 on the host go through a kernel that reads each weight as it is; everything
+    Few rows of float32 on the host go through a kernel that reads each weight as it is. In a graph
+    one row is a sum of products, which backends with fused operations compute so, too. Everything
     else, and whatever has a gradient, converts the weight to the dtype of x first.
     """
     inputs, outputs = weight.shape
@@ -133,15 +134,17 @@ def times_int8(
     if 1 <= rows <= FEW and _is_for_kernel(x, weight, scale):
         flat = tensor_of(x).reshape((rows, inputs))
         y: ft.Array = product_on_host(flat, weight, scale).reshape((*x.shape[:-1], outputs))
+    elif rows == 1 and x.dtype is ft.float32 and is_captured() and not _is_recorded(x):
+        sums = ft.sum(weight.astype(x.dtype) * x.reshape((inputs, 1)), 0)
+        y = (sums * scale.astype(x.dtype)).reshape((*x.shape[:-1], outputs))
     else:
         y = ft.matmul(x, weight.astype(x.dtype)) * scale.astype(x.dtype)
     return y if bias is None else y + bias
 
 
 def _is_for_kernel(x: ft.Array, weight: ft.Tensor, scale: ft.Tensor) -> bool:
-    recorded = isinstance(x, ag.Variable) and x.requires_grad and ag.is_grad_enabled()
     return (
-        not recorded
+        not _is_recorded(x)
         and x.dtype is ft.float32
         and scale.dtype is ft.float32
         and x.device.kind == "cpu"
@@ -151,6 +154,10 @@ def _is_for_kernel(x: ft.Array, weight: ft.Tensor, scale: ft.Tensor) -> bool:
         and not is_captured()
         and compiler_name() != "interpreter"
     )
+
+
+def _is_recorded(x: ft.Array) -> bool:
+    return isinstance(x, ag.Variable) and x.requires_grad and ag.is_grad_enabled()
 
 
 def quantized(weight: ft.Tensor) -> tuple[ft.Tensor, ft.Tensor]:

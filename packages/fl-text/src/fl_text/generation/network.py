@@ -24,8 +24,8 @@ class CausalNetwork(Protocol):
     """What generates; `fl_text.models.GPT2` is one.
 
     Its layers hand caches to `fl_nn.MultiHeadAttention`, and `caches[0].steps` to their positions.
-    Where `caches()` gives others than `fl_nn.KVCache`, steps have no graph. It may have `steps`, or
-    `context`, the most tokens that it takes, and `vocabulary`, the number of tokens.
+    Where `caches()` gives others than `fl_nn.KVCache`, steps have no graph. `context`, or `steps`,
+    is the most tokens that it takes. `vocabulary` is the number of tokens. All may be missing.
     """
 
     training: bool
