@@ -102,7 +102,9 @@ def bpe(place: Place) -> list[Figure]:
     model = trained(place, "bpe-transformer")
     found = evaluate_text(model, TextFiles(valid), stride=max(1, (model.context or 2) // 2))
     arpa = place.out / "words.arpa"
-    fl_text(["ngram", "train", str(train), "--order", "3", "-o", str(arpa)])
+    command = ["ngram", "train", str(train), "--order", "3", "-o", str(arpa)]
+    if status := fl_text([*command, "--discount-fallback", "0.5", "1", "1.5"]):
+        raise SystemExit(status)
     ngrams = evaluate_ngrams(NGramModel.open(arpa), TextFiles(valid))
     return [
         Figure("byte pairs", found.nats_per_character, NATS),
