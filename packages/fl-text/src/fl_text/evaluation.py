@@ -14,6 +14,7 @@ import fl_nn as nn
 import fl_tensor as ft
 from fl_data import Batch, RandomTransform
 from fl_tensor.annotations import explained
+from fl_text.corpus import as_texts
 from fl_text.datasets.lm import lm_dataset
 from fl_text.datasets.masking import TokenMasking
 from fl_text.errors import TextError
@@ -109,11 +110,12 @@ def evaluate_text(
     """
     if model.masked:
         raise TextError("[evaluate_text] the model is a masked one: use evaluate_masked")
+    _check_batch(batch_size)
+    texts = list(as_texts(texts, "evaluate_text"))
     if model.sample in ("line", "documents"):
         return _by_lines(model, texts, batch_size)
-    lines = list(texts)
     ids = array("q")
-    for tokens in model.tokenizer.encode_corpus(lines, eos=model.eos):
+    for tokens in model.tokenizer.encode_corpus(texts, eos=model.eos):
         ids.extend(tokens)
     if len(ids) < 2:
         raise TextError(f"[evaluate_text] the text has {len(ids)} tokens: two are the least")
@@ -131,11 +133,16 @@ def evaluate_text(
     return TextFigures(
         nats,
         len(ids) - 1,
-        sum(map(len, lines)) - first,
-        sum(len(line.split()) for line in lines) + (len(lines) if model.eos else 0),
+        sum(map(len, texts)) - first,
+        sum(len(line.split()) for line in texts) + (len(texts) if model.eos else 0),
         _unknown(model, ids[1:]),
         windows,
     )
+
+
+def _check_batch(size: int) -> None:
+    if size < 1:
+        raise TextError(f"[evaluate_text] batch_size {size}: give at least 1")
 
 
 def _check_window(model: LanguageModelFolder, context: int, stride: int) -> None:
@@ -266,7 +273,8 @@ def _masked(ds: Any, masking: TokenMasking, seed: int, size: int) -> Iterator[An
 def evaluate_ngrams(model: NGramModel, texts: Iterable[str]) -> TextFigures:
     """An n-gram model of words on texts, a sentence a line. Tokens are words and ends of sentences,
     characters those of the lines with their breaks."""
-    lines = [text.rstrip("\r\n") for text in texts if text.strip()]
+    checked = as_texts(texts, "evaluate_ngrams")
+    lines = [text.rstrip("\r\n") for text in checked if text.strip()]
     if not lines:
         raise TextError("[evaluate_ngrams] every line is blank: give some text")
     found = model.perplexity(lines)

@@ -85,7 +85,10 @@ def build_network(kind: str, settings: Mapping[str, Any], head: nn.Module | None
     if kind not in _builders():
         raise TextError(f"[build_network] {kind!r}: one of {', '.join(_builders())}")
     more = {} if head is None else {"head": head}
-    return _builders()[kind](**settings, **more)
+    try:
+        return _builders()[kind](**settings, **more)
+    except (KeyError, TypeError) as error:
+        raise TextError(f"[build_network] {kind}: {error}") from error
 
 
 def _lstm(cutoffs: list[int] | None = None, **settings: Any) -> LSTMLanguageModel:
@@ -184,7 +187,7 @@ def _built(path: Path, kind: str, settings: dict[str, Any]) -> Any:
     try:
         with ft.use("null"):
             return build_network(kind, settings)
-    except (nn.ModuleError, ft.ShapeError, KeyError, TypeError, ValueError) as error:
+    except (nn.ModuleError, ft.ShapeError, ValueError) as error:
         raise TextFileError(
             path, f"its settings build no {kind} ({error})", "train it again"
         ) from (error)

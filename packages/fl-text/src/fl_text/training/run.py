@@ -12,6 +12,9 @@ import fl_nn as nn
 import fl_tensor as ft
 from fl_dist import Communicator, local
 from fl_nn import lora
+from fl_tensor.annotations import explained
+from fl_text.corpus import TextFiles, as_texts
+from fl_text.datasets.token_file import TokenFile
 from fl_text.errors import RecipeError
 from fl_text.language_model_folder import (
     WEIGHTS,
@@ -70,6 +73,7 @@ class Trained:
     steps: int
 
 
+@explained
 def train_language_model(
     recipe: Recipe,
     train: Texts,
@@ -98,6 +102,13 @@ def train_language_model(
     gradient that is not finite is a `fl_nn.DivergenceError` that names the step.
     """
 
+    if not isinstance(recipe, Recipe):
+        raise RecipeError(f"a {type(recipe).__name__}: give a fl_text.recipe.Recipe")
+    if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
+        raise RecipeError(f"tokenizer is a {type(tokenizer).__name__}: give a fl_text.Tokenizer")
+    train = _readable_again(train)
+    valid = None if valid is None else _readable_again(valid)
+
     def run() -> Trained:
         ft.set_default_generator(ft.Generator(recipe.seed))
         world, place = communicator or local(), out or Output()
@@ -111,6 +122,13 @@ def train_language_model(
         )
 
     return contextvars.copy_context().run(run)
+
+
+def _readable_again(texts: Texts) -> Texts:
+    """Texts that can be read several times."""
+    if isinstance(texts, TokenFile | TextFiles):
+        return texts
+    return list(as_texts(texts, "train_language_model"))
 
 
 def _new_model(recipe: Recipe, train: Texts, tokenizer: Tokenizer) -> LanguageModelFolder:

@@ -121,22 +121,23 @@ class Validate(nn.Callback):
 
 
 class Figures(nn.Callback):
-    """Perplexity and tokens a second of each step, for the log."""
+    """Perplexity, learning rate and tokens a second of each step, for the log. `tokens` are those
+    of a step, 0 where they differ."""
 
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
-        self._last = 0.0
+        self._last = self._rate = 0.0
 
     def on_epoch_start(self, trainer: nn.Trainer) -> None:
-        self._last = time.monotonic()
+        self._last, self._rate = time.monotonic(), trainer.optimizer.lr
 
     def on_step(self, trainer: nn.Trainer) -> None:
         now = time.monotonic()
         trainer.figures["perplexity"] = _exp(trainer.last_loss)
-        trainer.figures["lr"] = trainer.optimizer.lr
+        trainer.figures["lr"] = self._rate
         if self.tokens:
             trainer.figures["tokens_per_second"] = self.tokens / max(1e-9, now - self._last)
-        self._last = now
+        self._last, self._rate = now, trainer.optimizer.lr
 
 
 def _exp(loss: float) -> float:
