@@ -216,12 +216,16 @@ def test_prompts_without_tokens(folders, refuse, tmp_path):
 
 
 def test_contexts_longer_than_the_network_has(folders, run, refuse):
-    command = ["generate", folders("GPT2"), "--prompt", "to be", "--max-new-tokens", 60]
+    folder = folders("GPT2")
+    model = load_language_model(folder)
+    command = ["generate", folder, "--prompt", "to be", "--max-new-tokens", 60]
     assert "the network takes 48 tokens" in refuse(*command)
-    (found,) = lines_of(run(*command, "--sliding", "--json"))
-    assert len(found["tokens"]) == 60
-    (found,) = lines_of(run(*command[:4], "--json"))
-    assert len(found["tokens"]) == 49 - len("to be")
+    for count, options in ((60, ["--sliding"]), (49 - len("to be"), [])):
+        (wanted,) = generate(
+            model.network, ["to be"], model.tokenizer, max_new_tokens=count, sliding=True
+        )
+        (found,) = lines_of(run(*(command if options else command[:4]), *options, "--json"))
+        assert found["tokens"] == wanted.tokens
 
 
 def test_a_tokenizer_of_another_vocabulary(folders, refuse):
