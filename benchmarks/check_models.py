@@ -20,22 +20,22 @@ import time
 from _measure import environment, parsed, parser_of, report
 
 import fl_memory
-from models import PAPER_MODELS as MODELS
+from models import ALL_MODELS
 from models.compare import BOUNDS, compare
 
 
 def main() -> None:
     parser = parser_of(__doc__, rounds=None)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ALL_MODELS))
     parser.add_argument("--size", type=int, default=1, help="samples per batch")
     given = parsed(parser)
-    if unknown := set(given.names) - set(MODELS):
-        parser.error(f"{', '.join(sorted(unknown))}: the models are {', '.join(MODELS)}")
+    if unknown := set(given.names) - set(ALL_MODELS):
+        parser.error(f"{', '.join(sorted(unknown))}: the models are {', '.join(ALL_MODELS)}")
     fl_memory.use("system")  # what one model leaves, the next may have
     rows = []
-    for name in given.names or MODELS:
+    for name in given.names or ALL_MODELS:
         start = time.perf_counter()
-        found = compare(MODELS[name], MODELS[name].small if given.tiny else {}, given.size)
+        found = compare(ALL_MODELS[name], ALL_MODELS[name].small if given.tiny else {}, given.size)
         worst = {what: errors.worst() for what, errors in found.items()}
         within = {dtype: worst[dtype][0] <= bound for dtype, bound in BOUNDS.items()}
         decides = worst["theirs"][0] <= BOUNDS["float32"]

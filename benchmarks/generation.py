@@ -8,7 +8,7 @@ different tokens come. Both sides read them from one file. Each library has a pr
 and they take turns. Tokens have to be equal up to the first step of transformers at which the best
 two scores are within 1e-4.
 
-    python benchmarks/generation.py [--rounds N] [--threads N] [--clock NAME]
+    python benchmarks/generation.py [--rounds N] [--threads N] [--clock NAME] [--batches N ...]
 """
 
 from __future__ import annotations
@@ -112,6 +112,7 @@ def main() -> None:
     parser.add_argument(
         "--clock", default="perf_counter", help="process_time: processor time, on a busy machine"
     )
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
     given = parsed(parser)
     cases = {"fl-text": our_case, "transformers": their_case}
     if given.serve:
@@ -129,7 +130,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "gpt2.safetensors"
         nn.save_weights(path, ours(given.tiny), rename=GPT2_HUGGING_FACE)
-        for batch in BATCHES:
+        for batch in given.batches:
             arguments = ["--file", str(path), "--clock", given.clock]
             with ExitStack() as stack:
                 workers = {

@@ -1,6 +1,6 @@
-"""Training steps of the six models of the paper, and of its BERT-like model in full size (forward,
-backward, SGD with momentum; data in memory), against PyTorch: eager as users write it, eager as
-well tuned as it can be, compiled.
+"""Training steps of the six models of the paper, of its BERT-like model in full size, and of
+ResNet-34 and DETR (forward, backward, SGD with momentum; data in memory), against PyTorch: eager as
+users write it, eager as well tuned as it can be, compiled.
 
 Claim (with `fl-tensor[jit]`): at least 1.15 to 1.20 times as fast as PyTorch eager on every
 model, not slower than the best PyTorch of the run, and no more memory. README.md says where we are.
@@ -55,7 +55,7 @@ from _peers import require
 import fl_nn as nn
 import fl_tensor as ft
 from cases import settle
-from models import PAPER_MODELS as MODELS
+from models import ALL_MODELS
 from models.training import Training, batch_of
 
 PEERS = ("eager", "tuned", "compile", "tuned compile", "jax", "ours by oneDNN")
@@ -79,7 +79,7 @@ def cases(peer: str, backend: str, name: str, weights: Path, tiny: bool) -> dict
     ours = peer.startswith(OURS)
     if ours and backend:
         ft.use(backend)
-    model = MODELS[name]
+    model = ALL_MODELS[name]
     settings = model.small if tiny else {}
     batch = batch_of(model, settings, 2 if tiny else model.size)
     make: Callable[..., Any]
@@ -110,13 +110,13 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="fl-paper-") as folder:
         weights = Path(folder) / "weights.safetensors"
         ft.seed(0)
-        settings = MODELS[name].small if given.tiny else {}
-        nn.save_weights(weights, MODELS[name].build(**settings))
+        settings = ALL_MODELS[name].small if given.tiny else {}
+        nn.save_weights(weights, ALL_MODELS[name].build(**settings))
         peers = [OURS, *peers_of(name, given)]
         losses: dict[str, float] = {}
         times: dict[str, list[float]] = {}
         memory: dict[str, int] = {}
-        for together in [[peer] for peer in peers] if MODELS[name].alone else [peers]:
+        for together in [[peer] for peer in peers] if ALL_MODELS[name].alone else [peers]:
             found = measure_together(name, given, together, weights)
             for every, some in zip((losses, times, memory), found, strict=True):
                 every.update(some)
@@ -215,7 +215,7 @@ def draw(path: Path, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = parser_of(__doc__, rounds=7)
-    parser.add_argument("--only", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--only", nargs="+", default=list(ALL_MODELS), choices=list(ALL_MODELS))
     parser.add_argument("--peers", nargs="*", default=list(PEERS[:3]), choices=PEERS)
     parser.add_argument("--backend", default="", help="ours; the default one if not given")
     parser.add_argument("--before", metavar="PYTHON", help="an interpreter with older packages")

@@ -1,4 +1,5 @@
-"""The six models of Table 3 of the Flashlight paper (Kahn et al., 2022), as a user writes them.
+"""The six models of Table 3 of the Flashlight paper (Kahn et al., 2022), and two that its programs
+train, ResNet-34 and DETR, as a user writes them.
 
 Each module holds one network with the settings of its paper as defaults, `batch(size)` for random
 data and `loss(batch)`:
@@ -22,6 +23,8 @@ import fl_nn as nn
 from models.alexnet import AlexNet
 from models.asr import ASRTransformer
 from models.bert import BERT, PaperBERT
+from models.detr import DETR
+from models.resnet34 import ResNet34
 from models.resnet50 import ResNet50
 from models.vgg16 import VGG16
 from models.vit import ViT
@@ -32,7 +35,7 @@ class Model:
     """One row of the table.
 
     build       the class; its defaults are the model of the paper
-    paper       how many parameters the paper gives, in millions; None where the model is not its
+    paper       how many parameters the paper gives, in millions
     parameters  how many there are
     size        samples per batch in the benchmark
     small       settings of a miniature for tests
@@ -41,7 +44,7 @@ class Model:
     """
 
     build: type[nn.Module]
-    paper: float | None
+    paper: float
     parameters: int
     size: int
     small: Mapping[str, Any]
@@ -72,7 +75,7 @@ MODELS = {
     ),
     "resnet50": Model(
         ResNet50,
-        paper=25,
+        paper=25.6,
         parameters=25_557_032,
         size=8,
         small=dict(depths=(2, 1, 1, 1), width=4, image=64, classes=10),
@@ -80,7 +83,7 @@ MODELS = {
     ),
     "bert": Model(
         BERT,
-        paper=None,
+        paper=108,
         parameters=108_625_722,
         size=4,
         small=dict(tokens=50, steps=12, size=24, heads=3, layers=3),
@@ -113,3 +116,35 @@ PAPER_MODELS = {
         alone=True,
     ),
 }
+#: Others that the programs of Flashlight train. A step of DETR reads costs on the host, to match
+#: objects, so that no compiled step holds it.
+PROGRAM_MODELS = {
+    "resnet34": Model(
+        ResNet34,
+        paper=21.8,
+        parameters=21_797_672,
+        size=16,
+        small=dict(depths=(2, 1, 1, 1), width=4, image=64, classes=10),
+        still={},
+    ),
+    "detr": Model(
+        DETR,
+        paper=41.5,
+        parameters=41_524_768,
+        size=1,
+        small=dict(
+            depths=(1, 1, 1, 1),
+            width=4,
+            image=64,
+            classes=5,
+            queries=6,
+            objects=2,
+            size=16,
+            heads=2,
+            hidden=24,
+            layers=2,
+        ),
+    ),
+}
+
+ALL_MODELS = PAPER_MODELS | PROGRAM_MODELS

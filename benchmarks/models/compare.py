@@ -18,6 +18,8 @@ Batch = tuple[ft.Tensor, ...]
 
 #: How far the twins may be apart.
 BOUNDS = {"float64": 1e-8, "float32": 1e-3}
+#: The least scale of a gradient, as a part of the largest element of all gradients.
+LEAST = 1e-4
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Step:
 @dataclass(frozen=True)
 class Difference:
     """Errors by name: the largest difference of two elements, divided by the largest element of the
-    second step (or by 1 where it has none but zero)."""
+    second step (by 1 where it has none but zero, and of gradients by at least LEAST of the largest
+    of all)."""
 
     loss: float
     gradients: dict[str, float]
@@ -116,19 +119,21 @@ def their_step(model: torch.nn.Module, weights: State, batch: Batch, dtype: str)
 
 def difference(mine: Step, theirs: Step) -> Difference:
     """The errors of `mine`, as parts of `theirs`."""
+    # A gradient that is zero but for rounding, as in the first self-attention of DETR, whose values
+    # are zeros, has no scale of its own.
+    least = LEAST * max(x.abs().max().item() for x in theirs.gradients.values())
+    x, y = mine.gradients, theirs.gradients
     return Difference(
         error(mine.loss, theirs.loss),
-        *(
-            {name: error(x[name], y[name]) for name in x.keys() | y.keys()}
-            for x, y in ((mine.gradients, theirs.gradients), (mine.buffers, theirs.buffers))
-        ),
+        {name: error(x[name], y[name], least) for name in x.keys() | y.keys()},
+        {name: error(mine.buffers[name], value) for name, value in theirs.buffers.items()},
     )
 
 
-def error(mine: torch.Tensor, theirs: torch.Tensor) -> float:
+def error(mine: torch.Tensor, theirs: torch.Tensor, least: float = 0.0) -> float:
     if mine.shape != theirs.shape:
         raise AssertionError(f"shapes {tuple(mine.shape)} and {tuple(theirs.shape)}")
-    scale = theirs.abs().max().item()
+    scale = max(theirs.abs().max().item(), least)
     return (mine - theirs).abs().max().item() / (scale or 1.0)
 
 

@@ -6,14 +6,14 @@ import pytest
 
 import fl_nn as nn
 import fl_tensor as ft
-from models import PAPER_MODELS as MODELS
+from models import ALL_MODELS
 
-every_model = pytest.mark.parametrize("name", MODELS)
+every_model = pytest.mark.parametrize("name", ALL_MODELS)
 
 
 @every_model
 def test_has_the_parameters_of_the_paper(name):
-    model = MODELS[name]
+    model = ALL_MODELS[name]
     with ft.use("null"):  # shapes alone
         count = sum(p.size for p in model.build().parameters())
     assert count == model.parameters
@@ -22,7 +22,7 @@ def test_has_the_parameters_of_the_paper(name):
 
 @every_model
 def test_takes_a_batch_of_the_benchmark(name):
-    model = MODELS[name]
+    model = ALL_MODELS[name]
     with ft.use("null"):
         net = model.build()
         batch = net.batch(model.size)
@@ -33,7 +33,7 @@ def test_takes_a_batch_of_the_benchmark(name):
 def test_batches_have_the_sizes_of_the_papers():
     def shapes(name):
         with ft.use("null"):
-            return [x.shape for x in MODELS[name].build().batch(2)]
+            return [x.shape for x in ALL_MODELS[name].build().batch(2)]
 
     for name in ("alexnet", "vgg16", "resnet50", "vit"):
         assert shapes(name) == [(2, 3, 224, 224), (2,)]
@@ -44,7 +44,7 @@ def test_batches_have_the_sizes_of_the_papers():
 
 @every_model
 def test_a_batch_is_repeated_by_its_generator(name):
-    net = MODELS[name].build(**MODELS[name].small)
+    net = ALL_MODELS[name].build(**ALL_MODELS[name].small)
     first, again, other = (net.batch(2, ft.Generator(seed)) for seed in (1, 1, 2))
     assert [x.tolist() for x in first] == [x.tolist() for x in again]
     assert [x.tolist() for x in first] != [x.tolist() for x in other]
@@ -52,7 +52,7 @@ def test_a_batch_is_repeated_by_its_generator(name):
 
 @every_model
 def test_learns_a_batch_by_heart(name):
-    model = MODELS[name]
+    model = ALL_MODELS[name]
     ft.seed(0)
     net = model.build(**model.small, **model.still)
     batch = net.batch(4)
@@ -69,9 +69,9 @@ def test_learns_a_batch_by_heart(name):
     assert not [name for name, p in net.named_parameters() if p.tensor.tolist() == before[name]]
 
 
-@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.still])
+@pytest.mark.parametrize("name", [name for name, model in ALL_MODELS.items() if model.still])
 def test_training_drops_out_and_evaluation_does_not(name):
-    model = MODELS[name]
+    model = ALL_MODELS[name]
     ft.seed(0)
     net = model.build(**model.small)
     batch = net.batch(2)

@@ -12,7 +12,7 @@ from tasks import Figure, Place, emissions, greedy, lexicon_rate, searched, trai
 
 from fl_speech import load_audio
 from fl_speech.datasets import ConnectedWords, Grammar, ListFile, Utterance, read_digits
-from fl_speech.inference import align, speech_by_level
+from fl_speech.inference import align, fit_to_speech, speech_by_level, speech_in_file
 from fl_speech.recogniser import Recogniser
 from fl_speech.training import train_speech_detector
 from fl_text.cli import main as fl_text
@@ -98,7 +98,7 @@ def _aligned(
 ) -> list[Figure]:
     """Median distances of starts and ends of words by forced alignment."""
     pairs = []
-    for each in align(recogniser, test):
+    for each in align(recogniser, test, speech=speech_in_file):
         words = [s for s in each.segments if s.word != "$"]
         pairs += [
             (1000 * s.start, 1000 * s.end, *truth[1:])
@@ -117,9 +117,12 @@ def _decoder_times(
         truth = times[each.utterance.id]
         if best is None or best.text.split() != [word for word, *_ in truth]:
             continue
+        seconds = each.frame_ms / 1000
+        spans = [(span.start * seconds, span.end * seconds) for span in best.spans]
+        found_spans = fit_to_speech(spans, speech_in_file(each.utterance.path))
         pairs += [
-            (span.start * each.frame_ms, span.end * each.frame_ms, start, end)
-            for span, (_, start, end) in zip(best.spans, truth, strict=True)
+            (1000 * first, 1000 * last, start, end)
+            for (first, last), (_, start, end) in zip(found_spans, truth, strict=True)
         ]
     return _medians(pairs, "words of the decoder", 60.0)
 

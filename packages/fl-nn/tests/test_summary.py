@@ -27,11 +27,28 @@ def test_rows_have_shapes_parameters_and_bytes():
     assert table.parameters == 698
 
 
+def test_products_and_convolutions_count_their_multiply_adds():
+    table = nn.summary(model(), (2, 1, 4, 4))
+    convolution, linear = 2 * 4 * 4 * 4 * 9, 2 * 64 * 10
+    assert [row.multiply_adds for row in table.rows] == [0, convolution, 0, 0, linear]
+    assert table.flops == 2 * table.multiply_adds == 2 * (convolution + linear)
+
+
+def test_attention_counts_its_products_and_a_module_that_runs_twice_counts_twice():
+    layer = nn.MultiHeadAttention(8, 2)
+    projections, scores = 3 * 5 * 8 * 8 + 5 * 8 * 8, 2 * 5 * 5 * 8
+    assert nn.summary(layer, (1, 5, 8)).multiply_adds == projections + scores
+
+    linear = nn.Linear(3, 3)
+    assert nn.summary(nn.Sequential(linear, linear), (1, 3)).multiply_adds == 18
+
+
 def test_the_table_is_aligned_text():
     lines = str(nn.summary(model(), (2, 1, 4, 4))).splitlines()
-    assert lines[0].split() == ["name", "type", "output", "shape", "parameters", "bytes"]
-    assert lines[5].split() == ["2", "View", "(2,", "64)", "0", "0"]
-    assert lines[-1].split() == ["total", "698", "2,832"]
+    titles = ["name", "type", "output", "shape", "parameters", "bytes", "multiply-adds"]
+    assert lines[0].split() == titles
+    assert lines[5].split() == ["2", "View", "(2,", "64)", "0", "0", "0"]
+    assert lines[-1].split() == ["total", "698", "2,832", "2,432"]
     assert len({len(line) for line in lines}) == 1
 
 
@@ -101,7 +118,7 @@ def test_a_summary_is_the_same_table_in_html():
     shown = table._repr_html_()
     assert "<tr><th>name</th><th>type</th><th>output shape</th>" in shown
     assert "<td>3</td><td>Linear</td><td>(2, 10)</td><td>650</td>" in shown
-    assert shown.endswith("<td>698</td><td>2,832</td></tr></table>")
+    assert shown.endswith("<td>698</td><td>2,832</td><td>2,432</td></tr></table>")
 
 
 @pytest.mark.defect("N34")

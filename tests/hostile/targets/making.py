@@ -29,6 +29,7 @@ from fl_text import (
     token_model,
 )
 from fl_vision import detection, transforms
+from fl_vision import models as vision_models
 
 PACKAGES: dict[str, Any] = {
     "ft": ft,
@@ -53,6 +54,7 @@ PACKAGES: dict[str, Any] = {
     "vision.datasets": vision.datasets,
     "vision.detection": detection,
     "vision.transforms": transforms,
+    "vision.models": vision_models,
     "text": text,
     "ngram": ngram,
     "generation": generation,

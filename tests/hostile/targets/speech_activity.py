@@ -7,7 +7,7 @@ from typing import Any
 import fl_tensor as ft
 from bad_values import value
 from cases import Target
-from fl_speech.inference import SpeechDetector, speech_by_level
+from fl_speech.inference import SpeechDetector, fit_to_speech, speech_by_level
 from fl_speech.training import train_speech_detector
 from targets.making import target
 
@@ -22,6 +22,10 @@ def trained(**arguments: Any) -> Any:
 
 def detector(samples: Any, threshold: Any, **sizes: Any) -> Any:
     return SpeechDetector(**sizes).speech(samples, threshold)
+
+
+def fitted(**arguments: Any) -> Any:
+    return fit_to_speech(**arguments)
 
 
 COUNTS = [*map(value, ("a", 0, -1, 1.5, float("nan")))]
@@ -63,6 +67,14 @@ TARGETS: list[Target] = [
         filters=COUNTS,
         channels=COUNTS,
         blocks=COUNTS,
+    ),
+    target(
+        "speech.inference.fit_to_speech",
+        {"spans": lambda: [(0.1, 0.2)], "speech": lambda: [True] * 40, "frame_s": 0.01},
+        call=fitted,
+        spans=[*map(value, ("a", 3, [1.0], [("a", "b")], [(2.0, 1.0)], [(float("nan"), 1.0)]))],
+        speech=[*map(value, ([[True]], 3))],
+        frame_s=[*map(value, ("a", 0.0, -1.0, float("nan")))],
     ),
 ]
 UNTRIED: dict[str, str] = {}

@@ -57,10 +57,12 @@ from fl_nn.layers import ConvTranspose1D as ConvTranspose1D
 from fl_nn.layers import ConvTranspose2D as ConvTranspose2D
 from fl_nn.layers import ConvTranspose3D as ConvTranspose3D
 from fl_nn.layers import Dropout as Dropout
+from fl_nn.layers import DropPath as DropPath
 from fl_nn.layers import Embedding as Embedding
 from fl_nn.layers import FixedKVCache as FixedKVCache
 from fl_nn.layers import Flatten as Flatten
 from fl_nn.layers import FourAxes as FourAxes
+from fl_nn.layers import FrozenBatchNorm as FrozenBatchNorm
 from fl_nn.layers import GatedLinearUnit as GatedLinearUnit
 from fl_nn.layers import GroupNorm as GroupNorm
 from fl_nn.layers import HardTanh as HardTanh
@@ -105,6 +107,7 @@ from fl_nn.layers import Upsample as Upsample
 from fl_nn.layers import View as View
 from fl_nn.layers import WeightNorm as WeightNorm
 from fl_nn.layers import attention as attention
+from fl_nn.layers import convert_frozen_batchnorm as convert_frozen_batchnorm
 from fl_nn.layers import convert_sync_batchnorm as convert_sync_batchnorm
 from fl_nn.layers import derive_padding as derive_padding
 from fl_nn.layers import interpolate as interpolate

@@ -34,9 +34,12 @@ from fl_nn.layers.conv import Conv3D as Conv3D
 from fl_nn.layers.conv import ConvTranspose1D as ConvTranspose1D
 from fl_nn.layers.conv import ConvTranspose2D as ConvTranspose2D
 from fl_nn.layers.conv import ConvTranspose3D as ConvTranspose3D
+from fl_nn.layers.drop_path import DropPath as DropPath
 from fl_nn.layers.dropout import Dropout as Dropout
 from fl_nn.layers.embedding import Embedding as Embedding
 from fl_nn.layers.four_axes import FourAxes as FourAxes
+from fl_nn.layers.frozen_batch_norm import FrozenBatchNorm as FrozenBatchNorm
+from fl_nn.layers.frozen_batch_norm import convert_frozen_batchnorm as convert_frozen_batchnorm
 from fl_nn.layers.interpolation import Upsample as Upsample
 from fl_nn.layers.interpolation import interpolate as interpolate
 from fl_nn.layers.linear import Linear as Linear

@@ -9,6 +9,7 @@ import fl_tensor as ft
 from fl_nn.errors import ModuleError
 from fl_nn.layers.attention import MultiHeadAttention
 from fl_nn.layers.cache import Cache
+from fl_nn.layers.drop_path import DropPath
 from fl_nn.layers.dropout import Dropout
 from fl_nn.layers.linear import Linear
 from fl_nn.layers.norm import LayerNorm
@@ -34,6 +35,7 @@ class _TransformerLayer(Module):
         layer_drop: float,
         bias: bool,
         options: dict[str, Any],
+        drop_path: float = 0.0,
     ) -> None:
         name = type(self).__name__
         if activation not in ACTIVATIONS:
@@ -47,6 +49,7 @@ class _TransformerLayer(Module):
         self.linear1 = Linear(size, hidden, bias, **options)
         self.linear2 = Linear(hidden, size, bias, **options)
         self.dropout = Dropout(dropout)
+        self.drop_path = DropPath(drop_path) if drop_path else None
 
     def _skipped(self) -> bool:
         # LayerDrop: in training the layer is left out with a probability. Fan et al., 2020.
@@ -57,9 +60,9 @@ class _TransformerLayer(Module):
     def _sublayer(
         self, x: ft.Array, norm: Module, function: Callable[[ft.Array], ft.Array]
     ) -> ft.Array:
-        if self.norm_first:
-            return x + self.dropout(function(norm(x)))
-        return norm(x + self.dropout(function(x)))
+        branch = self.dropout(function(norm(x) if self.norm_first else x))
+        x = x + (branch if self.drop_path is None else self.drop_path(branch))
+        return x if self.norm_first else norm(x)
 
     def _feed_forward(self, x: ft.Array) -> ft.Array:
         return self.linear2(self.dropout(ACTIVATIONS[self.activation](self.linear1(x))))
@@ -74,6 +77,7 @@ class TransformerEncoderLayer(_TransformerLayer):
 
     layer_drop  probability that training leaves the whole layer out
     causal      no step ever sees a later one
+    drop_path   probability that training leaves a residual branch out for a sample: see DropPath
     kv_heads, head_size, relative, rotary   as in MultiHeadAttention
 
     Parameters and defaults as PyTorch's TransformerEncoderLayer (always batch first): self_attn,
@@ -98,6 +102,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         relative: int = 0,
         rotary: float | None = None,
         causal: bool = False,
+        drop_path: float = 0.0,
         *,
         generator: ft.Generator | None = None,
         dtype: ft.DType | None = None,
@@ -107,7 +112,9 @@ class TransformerEncoderLayer(_TransformerLayer):
         self.self_attn = MultiHeadAttention(
             size, heads, dropout, bias, kv_heads, head_size, relative, rotary, **options
         )
-        super().__init__(size, hidden, dropout, activation, norm_first, layer_drop, bias, options)
+        super().__init__(
+            size, hidden, dropout, activation, norm_first, layer_drop, bias, options, drop_path
+        )
         self.norm1 = LayerNorm(size, eps, bias=bias, dtype=dtype)
         self.norm2 = LayerNorm(size, eps, bias=bias, dtype=dtype)
 
@@ -119,16 +126,19 @@ class TransformerEncoderLayer(_TransformerLayer):
         causal: bool = False,
         cache: Cache | None = None,
         lengths: Lengths | None = None,
+        positions: ft.Array | None = None,
     ) -> ft.Array:
         """Masks and cache as in MultiHeadAttention; `lengths` as in Sequential, in place of
-        `key_mask`."""
+        `key_mask`. `positions`, which broadcasts to x, is added to queries and keys, not to values:
+        Carion et al., 2020."""
         if self._skipped():
             return x
         causal = causal or self.causal
         key_mask = padding_mask("TransformerEncoderLayer", x, key_mask, lengths)
 
         def attend(x: ft.Array) -> ft.Array:
-            return self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal, cache=cache)
+            inputs = _inputs(x, positions)
+            return self.self_attn(*inputs, mask=mask, key_mask=key_mask, causal=causal, cache=cache)
 
         x = self._sublayer(x, self.norm1, attend)
         return self._sublayer(x, self.norm2, self._feed_forward)
@@ -178,18 +188,36 @@ class TransformerDecoderLayer(_TransformerLayer):
         memory_key_mask: ft.Array | None = None,
         causal: bool = False,
         cache: Cache | None = None,
+        positions: ft.Array | None = None,
+        memory_positions: ft.Array | None = None,
     ) -> ft.Array:
         """x (batch, T, size) and memory (batch, S, size) give (batch, T, size). Masks as in
-        MultiHeadAttention, the first two for self-attention; so is the cache."""
+        MultiHeadAttention, the first two for self-attention; so is the cache.
+
+        `positions` are added to queries and keys of self-attention and to queries of the attention
+        to memory, `memory_positions` to its keys; values have none. Carion et al., 2020."""
         if self._skipped():
             return x
 
         def attend(x: ft.Array) -> ft.Array:
-            return self.self_attn(x, mask=mask, key_mask=key_mask, causal=causal, cache=cache)
+            inputs = _inputs(x, positions)
+            return self.self_attn(*inputs, mask=mask, key_mask=key_mask, causal=causal, cache=cache)
 
         def look(x: ft.Array) -> ft.Array:
-            return self.multihead_attn(x, memory, mask=memory_mask, key_mask=memory_key_mask)
+            query = x if positions is None else x + positions
+            key = memory if memory_positions is None else memory + memory_positions
+            return self.multihead_attn(
+                query, key, memory, mask=memory_mask, key_mask=memory_key_mask
+            )
 
         x = self._sublayer(x, self.norm1, attend)
         x = self._sublayer(x, self.norm2, look)
         return self._sublayer(x, self.norm3, self._feed_forward)
+
+
+def _inputs(x: ft.Array, positions: ft.Array | None) -> tuple[ft.Array, ...]:
+    # Of self-attention: x alone, or queries, keys and values.
+    if positions is None:
+        return (x,)
+    placed = x + positions
+    return placed, placed, x

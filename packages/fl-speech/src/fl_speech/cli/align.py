@@ -7,7 +7,14 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from fl_speech.cli.inputs import Bad, input_options, recogniser_of, utterances_of
+from fl_speech.cli.inputs import (
+    Bad,
+    input_options,
+    recogniser_of,
+    speech_of,
+    speech_option,
+    utterances_of,
+)
 from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.inference.alignment import align, audacity_labels, ctm_lines
 
@@ -25,6 +32,7 @@ def main(arguments: list[str]) -> int:
     add = parser.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
     add("--audacity", type=Path, metavar="FOLDER", help="also write labels as ID.txt")
+    speech_option(parser)
     runtime_options(parser)
     given = parser.parse_args(arguments)
     bad = Bad(given.skip_bad)
@@ -36,8 +44,13 @@ def main(arguments: list[str]) -> int:
         if given.audacity is not None:
             given.audacity.mkdir(parents=True, exist_ok=True)
         utterances = utterances_of(given, bad, words=True)
-        size = given.batch_size
-        for found in align(recogniser, utterances, batch_size=size, on_error=bad.handler):
+        for found in align(
+            recogniser,
+            utterances,
+            batch_size=given.batch_size,
+            on_error=bad.handler,
+            speech=speech_of(given),
+        ):
             out.writelines(f"{line}\n" for line in ctm_lines(found))
             if given.audacity is not None:
                 name = found.utterance.id.replace("/", "#")

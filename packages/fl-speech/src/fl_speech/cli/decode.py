@@ -13,7 +13,14 @@ import numpy as np
 
 from fl_memory.subcommands import at_least
 from fl_speech.cli.decoder_options import decoder_of, decoder_options, language_model
-from fl_speech.cli.inputs import Bad, input_options, recogniser_of, utterances_of
+from fl_speech.cli.inputs import (
+    Bad,
+    input_options,
+    recogniser_of,
+    speech_of,
+    speech_option,
+    utterances_of,
+)
 from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.inference.long import Word, transcribe_long
 from fl_speech.inference.recognition import Clock, Heard, transcribe
@@ -44,6 +51,7 @@ def main(arguments: list[str]) -> int:
         help="longer recordings are "
         "cut where it is quiet, and decoded piece by piece (%(default)s)",
     )
+    speech_option(parser)
     add("--rescore", type=Path, metavar="FILE", help="n-gram model for the order of n-best lists")
     add("--rescore-weight", type=float, default=0.0, metavar="X", help="its weight (%(default)s)")
     decoder_options(parser)
@@ -74,6 +82,7 @@ def main(arguments: list[str]) -> int:
             on_error=bad.handler,
             clock=clock,
             emission_dir=given.emission_dir,
+            speech=speech_of(given),
         ):
             for line in _lines(heard, given.n_best, given.json):
                 print(line)

@@ -12,6 +12,9 @@ from fl_memory.subcommands import at_least
 from fl_speech.audio import audio_info
 from fl_speech.datasets import ListFile, Utterance
 from fl_speech.errors import AudioError
+from fl_speech.inference.speech_detector import SpeechDetector
+from fl_speech.inference.voice_activity import speech_in_file
+from fl_speech.inference.word_times import Speech
 from fl_speech.recogniser import Recogniser, load_recogniser
 
 
@@ -31,6 +34,24 @@ def input_options(parser: argparse.ArgumentParser, words: bool = False) -> None:
 def recogniser_of(given: argparse.Namespace) -> Recogniser:
     """The recogniser that options name."""
     return load_recogniser(given.recogniser, given.weights, run_code=given.run_code)
+
+
+def speech_option(parser: argparse.ArgumentParser) -> None:
+    """How starts and ends of words are corrected."""
+    parser.add_argument(
+        "--speech",
+        metavar="HOW",
+        help="words begin and end with speech: `level`, or a folder of fl-speech detector",
+    )
+
+
+def speech_of(given: argparse.Namespace) -> Speech | None:
+    """What `--speech` names."""
+    if given.speech is None:
+        return None
+    if given.speech == "level":
+        return speech_in_file
+    return SpeechDetector.load(given.speech).speech_in_file
 
 
 class Bad:

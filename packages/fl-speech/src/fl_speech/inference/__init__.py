@@ -20,3 +20,4 @@ from fl_speech.inference.voice_activity import frame_size as frame_size
 from fl_speech.inference.voice_activity import speech_by_level as speech_by_level
 from fl_speech.inference.voice_activity import speech_in_file as speech_in_file
 from fl_speech.inference.voice_activity import speech_segments as speech_segments
+from fl_speech.inference.word_times import fit_to_speech as fit_to_speech

@@ -11,6 +11,7 @@ import fl_nn as nn
 import fl_tensor as ft
 from fl_speech.errors import RecipeError, SpeechDataError
 from fl_speech.inference.emissions import emissions_of
+from fl_speech.inference.word_times import Speech, fit_to_speech
 from fl_speech.recogniser import Recogniser
 
 SILENCE = "$"
@@ -37,10 +38,13 @@ def align(
     *,
     batch_size: int = 16,
     on_error: Callable[[Exception], object] | None = None,
+    speech: Speech | None = None,
 ) -> Iterator[Aligned]:
     """The most likely times of the words of recordings, by the alignment of the criterion.
 
-    A word lasts from its first frame that is neither separator nor blank to the last one. Raises
+    A word lasts from its first frame that is neither separator nor blank to the last one. With
+    `speech`, such as `speech_in_file`, which says of a file whether each 10 ms has speech, words
+    begin and end with that: see `fit_to_speech`. Raises
     `RecipeError` for a recogniser without alignments (a sequence-to-sequence model), and
     `SpeechDataError` for words that do not fit into the frames.
     """
@@ -71,18 +75,21 @@ def align(
             scores = ft.asarray(each.scores[None], ft.dtype(recogniser.recipe.dtype))
             path = criterion.align(scores, ft.asarray([labels], ft.int64))[0]
         seconds = each.frame_ms / 1000
-        yield Aligned(one, _segments(recogniser, one.words, spelled, labels, path, seconds))
+        spans = _spans(recogniser, one.words, spelled, labels, path, seconds)
+        if speech is not None:
+            spans = fit_to_speech(spans, speech(one.path))
+        yield Aligned(one, _segments(one.words, spans, len(path) * seconds))
 
 
-def _segments(
+def _spans(
     recogniser: Recogniser,
     words: tuple[str, ...],
     spelled: list[list[int]],
     labels: list[int],
     path: np.ndarray,
     seconds: float,
-) -> list[Segment]:
-    """Words with the times of their labels, and silences between them."""
+) -> list[tuple[float, float]]:
+    """Starts and ends of words, those of their labels."""
     quiet = _quiet(recogniser)
     runs = [
         run
@@ -95,18 +102,25 @@ def _segments(
             f"the {len(words)} words have {sum(counts)} labels, and their transcript {len(runs)}: "
             "spell every word with a token that is no separator, and put separators between words"
         )
-    found: list[Segment] = []
-    before = place = 0
-    for word, count in zip(words, counts, strict=True):
-        own = runs[place : place + count]
+    found, place = [], 0
+    for count in counts:
+        found.append((runs[place][0] * seconds, (runs[place + count - 1][1] + 1) * seconds))
         place += count
-        start, end = own[0][0], own[-1][1] + 1
+    return found
+
+
+def _segments(
+    words: tuple[str, ...], spans: list[tuple[float, float]], total: float
+) -> list[Segment]:
+    """Words, and the silences before, between and after them."""
+    found, before = [], 0.0
+    for word, (start, end) in zip(words, spans, strict=True):
         if start > before:
-            found.append(Segment(SILENCE, before * seconds, start * seconds))
-        found.append(Segment(word, start * seconds, end * seconds))
+            found.append(Segment(SILENCE, before, start))
+        found.append(Segment(word, start, end))
         before = end
-    if before < len(path):
-        found.append(Segment(SILENCE, before * seconds, len(path) * seconds))
+    if before < total:
+        found.append(Segment(SILENCE, before, total))
     return found
 
 

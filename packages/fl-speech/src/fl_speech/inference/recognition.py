@@ -15,6 +15,7 @@ import fl_tensor as ft
 from fl_speech.inference.decoding import Decoder
 from fl_speech.inference.emissions import Emissions, emissions_of
 from fl_speech.inference.rescoring import Scored, rescore
+from fl_speech.inference.word_times import Speech, fit_to_speech
 from fl_speech.recogniser import Recogniser
 from fl_text.decoder import Span
 
@@ -60,6 +61,7 @@ def transcribe(
     on_error: Callable[[Exception], object] | None = None,
     clock: Clock | None = None,
     emission_dir: Path | None = None,
+    speech: Speech | None = None,
 ) -> Iterator[Heard]:
     """What `recogniser` hears in recordings, in their order: by the best path, or by `decoder`.
 
@@ -67,6 +69,7 @@ def transcribe(
     on_error   is told of recordings that cannot be used; by default the error is raised
     clock      adds up times
     emission_dir   a folder where emissions are written as ID.npy, for `fl-text decode`
+    speech     times of words agree with it: as in `align`
     """
     clock = clock or Clock()
     found = emissions_of(recogniser, utterances, batch_size=batch_size, on_error=on_error)
@@ -92,7 +95,8 @@ def transcribe(
             ]
         clock.searching += time.perf_counter() - start
         clock.audio += sum(len(each.scores) * each.frame_ms for each in group) / 1000
-        yield from heard
+        for one in heard:
+            yield one if speech is None else _fitted(one, speech)
 
 
 def _greedy(recogniser: Recogniser, each: Emissions) -> Heard:
@@ -121,6 +125,16 @@ def _searched(
     if hypotheses and decoder.lexicon is None:
         tokens = decoder.recogniser.reader.prediction(list(hypotheses[0].tokens)).tokens
     return Heard(each.utterance, words, tokens, scored, times, len(each.scores))
+
+
+def _fitted(heard: Heard, speech: Speech) -> Heard:
+    """With words that begin and end with speech."""
+    if not heard.times:
+        return heard
+    spans = [(start, end) for _, start, end, _ in heard.times]
+    found = fit_to_speech(spans, speech(heard.utterance.path))
+    times = [(t[0], *span, t[3]) for t, span in zip(heard.times, found, strict=True)]
+    return heard._replace(times=times)
 
 
 def _time(span: Span, frame_ms: float) -> tuple[str, float, float, float]:

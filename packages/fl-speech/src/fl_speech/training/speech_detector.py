@@ -14,11 +14,13 @@ from fl_data import mix
 from fl_speech.errors import RecipeError, SpeechDataError
 from fl_speech.inference.speech_detector import SpeechDetector
 from fl_speech.training.data import FRAMES
+from fl_tensor.annotations import checked
 
 _BATCH, _LR = 16, 5e-3
 _ORDER = 1
 
 
+@checked
 def train_speech_detector(
     recordings: Iterable[tuple[Any, Sequence[tuple[float, float]]]],
     sample_rate: int,
@@ -39,11 +41,8 @@ def train_speech_detector(
     def run() -> SpeechDetector:
         ft.set_default_generator(ft.Generator(seed))
         detector = SpeechDetector(sample_rate)
-        rows = [
-            _row(detector, number, samples, spans)
-            for number, (samples, spans) in enumerate(recordings)
-        ]
-        rows = [row for row in rows if len(row[0])]
+        found = (_row(detector, number, given) for number, given in enumerate(recordings))
+        rows = [row for row in found if len(row[0])]
         if not rows:
             raise SpeechDataError("there is no recording to learn from", "give some")
         _train(detector, rows, epochs, seed)
@@ -56,11 +55,16 @@ def train_speech_detector(
 Row = tuple[np.ndarray, np.ndarray]
 
 
-def _row(
-    detector: SpeechDetector, number: int, samples: Any, spans: Sequence[tuple[float, float]]
-) -> Row:
+def _row(detector: SpeechDetector, number: int, given: Any) -> Row:
     """Features (T, filters) and whether the middle of each 10 ms is in one of the spans."""
-    values = np.asarray(samples, np.float32)
+    try:
+        samples, spans = given
+        values, spans = np.asarray(samples, np.float32), [(float(a), float(b)) for a, b in spans]
+    except (TypeError, ValueError) as error:
+        raise SpeechDataError(
+            f"recording {number} is {given!r:.50} ({error})",
+            "give pairs of samples and of starts and ends in seconds",
+        ) from None
     if values.ndim != 1 or not np.isfinite(values).all():
         raise SpeechDataError(
             f"recording {number} has shape {values.shape}, or values that are not finite",

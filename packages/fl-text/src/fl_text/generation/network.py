@@ -1,8 +1,8 @@
 """A causal network that is run token by token, for rows of different lengths.
 
-The rows of a batch end in the same column of their caches, and begin with as much padding as they
-are shorter than the longest one. Positions count from the first token of each row, and padding is
-seen by no token, so that a row gives what it gives alone.
+The rows of a batch end in the same column of their caches. Shorter rows begin with padding.
+Positions count from the first token of each row, and no token sees padding. So a row gives what it
+gives alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class CausalNetwork(Protocol):
     """What generates; `fl_text.models.GPT2` is one.
 
     Its layers hand caches to `fl_nn.MultiHeadAttention`, and `caches[0].steps` to their positions.
-    It may have `steps`, the most tokens that it takes, and `vocabulary`, the number of tokens.
+    It may have `steps`, the longest context. It may have `vocabulary`, the number of tokens.
     """
 
     training: bool
@@ -40,8 +40,8 @@ class CausalNetwork(Protocol):
 
 
 class CompiledNetwork:
-    """A causal network in eval mode, and the graph of its step. Give it to `generate`, `stream` and
-    `beam_search` in place of the network, and later calls use the graphs of earlier ones.
+    """A causal network in eval mode, and the graph of its step. `generate`, `stream` and
+    `beam_search` take it in place of the network. Later calls use the graphs of earlier ones.
 
     compiled  run steps as a graph (`fl_nn.compile`): one for each batch size and capacity
 

@@ -1,7 +1,7 @@
 """Changes of scores before a token is chosen.
 
-A processor is any callable that takes scores (rows, vocabulary) and the tokens so far, a list for
-each row with its prompt, and gives scores of that shape; -inf forbids a token.
+A processor is a callable of scores (rows, vocabulary) and the tokens so far. These are a list for
+each row, with its prompt. It gives scores of the same shape. A score of -inf forbids a token.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LogitsProcessor: TypeAlias = Callable[[ft.Array, list[list[int]]], ft.Array]
 
 @dataclass(frozen=True)
 class RepetitionPenalty:
-    """Scores of tokens that occurred are divided by `penalty` if positive, multiplied with it if
-    negative. Keskar et al., CTRL, 2019. Above 1 repetition is less likely."""
+    """Positive scores of tokens that occurred are divided by `penalty`, negative ones multiplied.
+    Keskar et al., CTRL, 2019. Above 1 repetition is less likely."""
 
     penalty: float
 
@@ -67,8 +67,8 @@ class TopK:
 
 @dataclass(frozen=True)
 class TopP:
-    """The smallest set of tokens with a probability of at least `p` together, the nucleus, and
-    those as likely as its least. Holtzman et al., 2020."""
+    """The nucleus: the smallest set of tokens with a probability of at least `p` together. Tokens
+    as likely as its last one stay too. Holtzman et al., 2020."""
 
     p: float
 

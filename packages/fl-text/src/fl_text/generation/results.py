@@ -1,4 +1,4 @@
-"""What generation gives."""
+"""Results of generation: a continuation, and one token of a stream."""
 
 from __future__ import annotations
 

@@ -6,9 +6,14 @@ Dosovitskiy et al., An image is worth 16x16 words: transformers for image recogn
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, ClassVar
+
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Merge, Rule, Squeeze, Table
+from fl_vision.errors import UsageError
+from fl_vision.models.initialisation import linear_drop_path, truncate_normal
 
 
 class ViT(nn.Module):
@@ -17,7 +22,16 @@ class ViT(nn.Module):
     Patches of `patch` x `patch` pixels and a class token go through `layers` encoder layers, which
     normalise first; the class is read off the token. The defaults are ViT-B/16. `eps` of the
     normalisations is torchvision's; files of transformers want 1e-12.
+
+    Training leaves a residual branch out for a sample with a probability that grows linearly from
+    0 in the first layer to `drop_path` in the last (Huang et al., 2016). Weights of linear layers
+    are drawn from a normal distribution with standard deviation 0.02, cut off at two of these.
+    Raises `UsageError` for an image that is no whole number of patches.
     """
+
+    head_names: ClassVar[tuple[str, ...]] = ("head",)
+    #: Parameters that weight decay leaves alone: see `parameter_groups`.
+    undecayed: ClassVar[tuple[str, ...]] = ("token", "positions.weight")
 
     def __init__(
         self,
@@ -30,20 +44,40 @@ class ViT(nn.Module):
         dropout: float = 0.1,
         hidden: int | None = None,
         eps: float = 1e-6,
+        drop_path: float = 0.0,
     ) -> None:
+        if min(patch, size, heads, layers, image, classes) < 1 or image % patch:
+            raise UsageError(
+                f"[ViT] images of {image} pixels in patches of {patch}, size {size}, {heads} heads,"
+                f" {layers} layers, {classes} classes: all at least 1, and whole patches"
+            )
+        self.image = image
         self.patches = nn.Conv2D(3, size, patch, patch)
         self.token = nn.Parameter(nn.init.truncated_normal((1, 1, size), std=0.02))
         self.positions = nn.PositionEmbedding((image // patch) ** 2 + 1, size, dropout)
         self.layers = [
             nn.TransformerEncoderLayer(
-                size, heads, hidden or 4 * size, dropout, "gelu", eps, norm_first=True
+                size,
+                heads,
+                hidden or 4 * size,
+                dropout,
+                "gelu",
+                eps,
+                norm_first=True,
+                drop_path=probability,
             )
-            for _ in range(layers)
+            for probability in linear_drop_path("ViT", drop_path, layers)
         ]
         self.norm = nn.LayerNorm(size, eps)
         self.head = nn.Linear(size, classes)
+        truncate_normal(self)
 
     def forward(self, images: ft.Array) -> ft.Array:
+        if images.ndim != 4 or images.shape[2:] != (self.image, self.image):
+            raise ft.ShapeError(
+                f"[ViT] images {images.shape}: expected (N, 3, {self.image}, {self.image}); resize "
+                "them, or build the network with image=..."
+            )
         x = self.patches(images)
         n, size, height, width = x.shape
         x = ft.swapaxes(x.reshape(n, size, height * width), 1, 2)
@@ -52,6 +86,23 @@ class ViT(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.head(self.norm(x)[:, 0])
+
+
+def _variant(name: str, size: int, heads: int, layers: int) -> Callable[..., ViT]:
+    def build(classes: int = 1000, **options: Any) -> ViT:
+        return ViT(size=size, heads=heads, layers=layers, classes=classes, **options)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"""A `ViT` of {layers} layers with {size} features and {heads} heads, for
+    patches of 16 x 16 pixels. Options are those of `ViT`."""
+    return build
+
+
+#: Sizes Ti and S are those of Touvron et al., 2021.
+vit_ti = _variant("vit_ti", 192, 3, 12)
+vit_s = _variant("vit_s", 384, 6, 12)
+vit_b = _variant("vit_b", 768, 12, 12)
+vit_l = _variant("vit_l", 1024, 16, 24)
 
 
 _BLOCK = "encoder.layers.encoder_layer_{i}"

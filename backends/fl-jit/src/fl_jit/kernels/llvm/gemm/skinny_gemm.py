@@ -43,7 +43,7 @@ ARGUMENTS = launcher.arguments(
 MOST_ROWS = 32
 #: Approximate floating-point operations of a thread per nanosecond.
 _SPEED = 60.0
-#: tile(x, x row, y, y column, out, out row, k, rows, columns, add, ahead)
+#: tile(x, x row, y, y column, out, out row, k, rows, columns, add, distance)
 _TILE = ir.FunctionType(ir.VoidType(), [pointer, i64, pointer, i64, pointer, i64, *[i64] * 5])
 
 
@@ -137,8 +137,8 @@ class _Dots(LoopNestBuilder):
                     given += [self.address(out), args["out_row"], k]
                     # The columns of the next tile, by the first rows, which wait for memory.
                     following = b.mul(args["y_column"], i64(made.shape.vectors))
-                    ahead = b.select(b.icmp_signed("==", row, i64(0)), following, i64(0))
-                    given += [*left, adds, ahead]
+                    distance = b.select(b.icmp_signed("==", row, i64(0)), following, i64(0))
+                    given += [*left, adds, distance]
                     with b.if_else(b.icmp_signed("==", left[0], i64(1))) as (one, many):
                         with one:
                             b.call(single.function, given)
@@ -161,7 +161,7 @@ class _Tile(Emitter):
         super().__init__(ir.Function(module, _TILE, name), machine, dtype)
         self.function.linkage = "internal"
         self.function.attributes.add("noinline")
-        x, x_row, y, y_column, out, out_row, k, rows, columns, add, ahead = self.function.args
+        x, x_row, y, y_column, out, out_row, k, rows, columns, add, distance = self.function.args
         b, of, self.shape = self.b, self.of, shape
         self.cells = [(i, j) for i in range(shape.rows) for j in range(shape.vectors)]
         self.accumulators = {cell: self.variable(of.of(self.element)) for cell in self.cells}
@@ -169,7 +169,7 @@ class _Tile(Emitter):
             b.store(of.constant(self.element, 0), variable)
         self.x = [self._line(x, x_row, i, rows) for i in range(shape.rows)]
         self.y = [self._line(y, y_column, j, columns) for j in range(shape.vectors)]
-        self.ahead = ahead
+        self.distance = distance
         whole = b.and_(k, i64(-of.lanes))
         with self.loop(i64(0), whole, of.lanes) as index:
             self._step(index, None)
@@ -203,7 +203,7 @@ class _Tile(Emitter):
             right = vector(line)
             if mask is None:
                 there = b.gep(line, [index], source_etype=self.element)
-                of.prefetch(self.at(there, self.ahead), prefetch_policy.SKINNY_LEVEL)
+                of.prefetch(self.at(there, self.distance), prefetch_policy.SKINNY_LEVEL)
             for i, number in enumerate(left):
                 b.store(of.fma(number, right, self._sum(i, j)), self.accumulators[i, j])
 
