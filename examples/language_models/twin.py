@@ -71,6 +71,7 @@ def train_twin(run: Path, train: Path, valid: Path, settings: Sequence[str] = ()
     network = make_network(recipe, len(tokenizer), ())
     twin = Twin(recipe, len(tokenizer))
     own = {name: torch.from_numpy(np.array(x)) for name, x in network.state_dict().items()}
+    own.pop("head.weight")  # that of the embedding
     twin.load_state_dict(own)
     matrices = [p for p in twin.parameters() if p.ndim > 1]
     vectors = [p for p in twin.parameters() if p.ndim <= 1]

@@ -1,4 +1,4 @@
-"""What a training computes: vectors of the counted places, and the loss of their targets."""
+"""Vectors and losses of a training, at the places that count."""
 
 from __future__ import annotations
 
