@@ -32,7 +32,8 @@ MODULES = """
     fl_speech fl_speech.criteria fl_speech.datasets fl_speech.effects fl_speech.features
     fl_speech.inference fl_speech.models fl_speech.reports fl_speech.training
     fl_vision fl_vision.models
-    fl_text fl_text.decoder fl_text.heads fl_text.language_model fl_text.models fl_text.ngram
+    fl_text fl_text.decoder fl_text.evaluation fl_text.heads fl_text.language_model
+    fl_text.language_model_folder fl_text.models fl_text.ngram fl_text.training
     fl_text.rescoring fl_text.token_model
     fl_vision fl_vision.detection fl_vision.models
     fl_text fl_text.decoder fl_text.language_model fl_text.models fl_text.ngram fl_text.token_model

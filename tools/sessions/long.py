@@ -27,10 +27,14 @@ def programs(session: nox.Session) -> None:
     in_workshop(session, "python", "examples/programs/run.py", *session.posargs)
 
 
-@nox.session(default=False, tags=["fl-speech"], **shared)
+@nox.session(default=False, tags=["fl-speech", "fl-text"], **shared)
 def results(session: nox.Session) -> None:
-    """Error rates of recognisers of spoken digits (`-- ctc asg` for a part). Needs FL_TEST_DATA."""
-    in_workshop(session, "python", "examples/spoken_digits/results.py", *session.posargs)
+    """Error rates of recognisers of spoken digits (`-- ctc asg` for a part), or losses of language
+    models (`-- language_models char bert`). Needs FL_TEST_DATA."""
+    folder, arguments = "spoken_digits", session.posargs
+    if arguments[:1] == ["language_models"]:
+        folder, arguments = arguments[0], arguments[1:]
+    in_workshop(session, "python", f"examples/{folder}/results.py", *arguments)
 
 
 @nox.session(default=False, tags=["fl-tensor"], **shared)

@@ -32,6 +32,7 @@ from targets import (
     speech_features,
     tensors,
     text_data,
+    text_program,
     texts,
     training,
     vision_datasets,
@@ -51,6 +52,7 @@ FAMILIES = (
     *(speech_activity, image_transforms),
     *(speech_activity, llama),
     *(speech_activity, generation),
+    *(speech_activity, text_program),
     *(speech_activity, vision_models),
 )
 

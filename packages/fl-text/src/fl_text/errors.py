@@ -22,3 +22,14 @@ class TextFileError(TextError):
 
     def __reduce__(self) -> Any:  # from a worker process
         return type(self), self._given
+
+
+class RecipeError(TextError):
+    """Settings of a training that make no sense, or do not fit what is there."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"[recipe] {problem}")
+
+    def __reduce__(self) -> Any:  # from a worker process
+        return type(self), (self.problem,)

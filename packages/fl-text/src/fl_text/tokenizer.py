@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import fl_tensor as ft
 from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular, replacing
-from fl_text import training
+from fl_text import tokenizer_training
 from fl_text.corpus import as_texts
 from fl_text.encoder import as_numbers, digest
 from fl_text.errors import TextError, TextFileError
@@ -51,7 +51,7 @@ class Tokenizer:
     def train(
         cls,
         texts: Iterable[str],
-        kind: training.Kind = "bpe",
+        kind: tokenizer_training.Kind = "bpe",
         vocab_size: int = 8000,
         *,
         min_frequency: int = 2,
@@ -61,13 +61,14 @@ class Tokenizer:
         """Learn a vocabulary from `texts`: any iterable of str, `TextFiles(path)` for files.
 
         `kind`: "bpe" (byte pairs; lossless, knows every text), "wordpiece" (words and pieces; white
-        space is not kept), "char" (one token per character). `vocab_size` is the most that it may
-        have, special tokens (the first ones) included; pieces seen less than `min_frequency` times
-        do not count. Raises `TextError` for empty texts and settings out of range. Warns where one
-        of the first texts is the name of a file.
+        space is not kept), "char" (one token per character), "word" (one per word between white
+        space, by falling frequency). `vocab_size` is the most that it may have, special tokens (the
+        first ones) included; pieces seen less than `min_frequency` times do not count. Raises
+        `TextError` for empty texts and settings out of range. Warns where one of the first texts is
+        the name of a file.
         """
         special = special or SpecialTokens()
-        inner = training.train(texts, kind, vocab_size, min_frequency, special, lowercase)
+        inner = tokenizer_training.train(texts, kind, vocab_size, min_frequency, special, lowercase)
         return cls(inner, special)
 
     @classmethod

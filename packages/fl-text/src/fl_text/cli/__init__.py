@@ -14,7 +14,9 @@ __all__ = ["main"]
 COMMANDS = {
     "decode": "emissions of an acoustic model to words, by beam search",
     "dictionary": "count the words of files, and write a dictionary of the most frequent",
+    "eval": "perplexity of models on a text, bits a character, accuracy of masked models",
     "ngram": "estimate, score, prune and convert n-gram models",
+    "train": "train a language model; writes checkpoint, log, weights and learning curves",
     "tokenize": "text to token numbers, and back",
 }
 

@@ -17,6 +17,7 @@ import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table
 from fl_tensor.annotations import checked
 from fl_text.errors import TextError
+from fl_text.heads import FullSoftmax
 from fl_text.models.published import PublishedConfig, load_network
 from fl_text.models.published_options import llama_options
 
@@ -174,6 +175,12 @@ class Llama(nn.Module):
             self.output = nn.Linear(size, tokens, bias=False)
         if tied:
             self.output.weight = self.embedding.weight
+
+    @property
+    def head(self) -> FullSoftmax:
+        """The output, which has no parameters of its own."""
+        tokens, size = self.output.weight.shape
+        return FullSoftmax(size, tokens, bias=False, weight=self.output.weight)
 
     @property
     def context(self) -> int:

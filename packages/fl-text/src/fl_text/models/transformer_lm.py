@@ -108,14 +108,20 @@ class TransformerLanguageModel(nn.Module):
         scores: ft.Array = self.head(self.hidden(tokens, caches))
         return scores
 
-    def hidden(self, tokens: ft.Array, caches: Sequence[nn.KVCache] | None = None) -> ft.Array:
-        """Vectors (N, T, size) of tokens (N, T), which extend `caches`."""
+    def hidden(
+        self,
+        tokens: ft.Array,
+        caches: Sequence[nn.KVCache] | None = None,
+        mask: ft.Array | None = None,
+    ) -> ft.Array:
+        """Vectors (N, T, size) of tokens (N, T), which extend `caches`. `mask`, bool (N, 1, T, T),
+        is False where a token is not seen, such as `document_mask`."""
         check_tokens("TransformerLanguageModel", tokens)
         one_cache_each("TransformerLanguageModel", caches, len(self.layers))
         before = caches[0].steps if caches else 0
         x = self.dropout(self.positions(self.embedding(tokens), before))
         for place, layer in enumerate(self.layers):
-            x = layer(x, cache=caches[place] if caches else None)
+            x = layer(x, mask, cache=caches[place] if caches else None)
         return x if self.norm is None else self.norm(x)
 
     def caches(self) -> list[nn.KVCache]:

@@ -15,7 +15,7 @@ from fl_text.special import SpecialTokens
 if TYPE_CHECKING:
     import tokenizers
 
-Kind = Literal["bpe", "wordpiece", "char"]
+Kind = Literal["bpe", "wordpiece", "char", "word"]
 
 _MAY_BE_PATHS = 100
 """How many texts are compared with the names of files: who gives paths gives few texts."""
@@ -32,7 +32,7 @@ def train(
     """A trained tokenizer; special tokens come first in its vocabulary. See `Tokenizer.train`."""
     import tokenizers
 
-    builders = {"bpe": _bpe, "wordpiece": _wordpiece, "char": _char}
+    builders = {"bpe": _bpe, "wordpiece": _wordpiece, "char": _char, "word": _word}
     if kind not in builders:
         raise TextError(f"[train] unknown kind {kind!r}: use one of {tuple(builders)}")
     if special.unk is None and kind != "bpe":
@@ -124,6 +124,21 @@ def _char(size: int, frequency: int, special: SpecialTokens) -> tuple[tokenizers
     tokenizer = Tokenizer(models.WordLevel(unk_token=special.unk))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     tokenizer.decoder = decoders.Fuse()
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=size,
+        min_frequency=frequency,
+        special_tokens=special.names(),
+        show_progress=False,
+    )
+    return tokenizer, trainer
+
+
+def _word(size: int, frequency: int, special: SpecialTokens) -> tuple[tokenizers.Tokenizer, Any]:
+    """One token for each word between white space, numbered by falling frequency."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.WordLevel(unk_token=special.unk))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordLevelTrainer(
         vocab_size=size,
         min_frequency=frequency,

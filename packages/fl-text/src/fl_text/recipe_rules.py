@@ -1,0 +1,52 @@
+"""Rules of settings: fields of a dataclass with limits, a group and a help text."""
+
+from __future__ import annotations
+
+from dataclasses import Field, field
+from typing import Any, NamedTuple
+
+_GREATEST = 1e15
+
+
+class Rule(NamedTuple):
+    """What a setting may be: numbers from `least` (or above it) to `most`, or one of `choices`."""
+
+    group: str
+    help: str
+    least: float = 0.0
+    most: float = _GREATEST
+    above: bool = False
+    choices: tuple[str, ...] = ()
+
+    def problem(self, value: Any, kind: type) -> str | None:
+        """What is wrong with a value, in words."""
+        if kind is bool or isinstance(value, bool):
+            return None if kind is bool and isinstance(value, bool) else "give true or false"
+        if kind is str:
+            if not isinstance(value, str) or "\0" in value:
+                return "give text"
+            if self.choices and value not in self.choices:
+                return f"give one of {', '.join(self.choices)}"
+            return None
+        if not isinstance(value, int if kind is int else (int, float)):
+            return f"give {'a whole' if kind is int else 'a'} number"
+        if not self.least <= value <= self.most or (self.above and value == self.least):
+            most = "" if self.most == _GREATEST else f", and at most {self.most:g}"
+            return f"give {'more than' if self.above else 'at least'} {self.least:g}{most}"
+        return None
+
+
+def setting(default: Any, group: str, help: str, *limits: Any, **more: Any) -> Any:
+    """A field with a rule, whose other arguments are those of `Rule`."""
+    return field(default=default, metadata={"rule": Rule(group, help, *limits, **more)})
+
+
+def rule_of(each: Field[Any]) -> Rule:
+    """What a field of a recipe may be."""
+    rule: Rule = each.metadata["rule"]
+    return rule
+
+
+def kind_of(each: Field[Any]) -> type:
+    """The type of a field of a recipe: str, int, float or bool."""
+    return type(each.default)
