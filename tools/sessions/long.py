@@ -29,8 +29,13 @@ def programs(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["fl-speech"], **shared)
 def results(session: nox.Session) -> None:
-    """Error rates of recognisers of spoken digits (`-- ctc asg` for a part). Needs FL_TEST_DATA."""
-    in_workshop(session, "python", "examples/spoken_digits/results.py", *session.posargs)
+    """Error rates of recognisers of spoken digits (`-- ctc asg` for a part), and accuracies of
+    classifiers of images (`-- images`). Needs FL_TEST_DATA."""
+    given = session.posargs
+    if given[:1] != ["images"]:
+        in_workshop(session, "python", "examples/spoken_digits/results.py", *given)
+    if not given or given[0] == "images":
+        in_workshop(session, "python", "examples/images/results.py", *given[1:])
 
 
 @nox.session(default=False, tags=["fl-tensor"], **shared)
