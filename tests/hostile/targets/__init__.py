@@ -36,6 +36,7 @@ from targets import (
     training,
     vision_datasets,
     vision_models,
+    vision_program,
 )
 from targets.making import PACKAGES
 
@@ -52,6 +53,7 @@ FAMILIES = (
     *(speech_activity, llama),
     *(speech_activity, generation),
     *(speech_activity, vision_models),
+    *(speech_activity, vision_program),
 )
 
 

@@ -96,9 +96,7 @@ def class_table(counts: ConfusionMeter, classes: tuple[str, ...]) -> list[str]:
 def _values(
     found: Classified, counts: ConfusionMeter, classes: tuple[str, ...]
 ) -> dict[str, object]:
-    per_class = {
-        name: each._asdict() for name, each in zip(classes, counts.per_class, strict=True)
-    }
+    per_class = {name: each._asdict() for name, each in zip(classes, counts.per_class, strict=True)}
     return {
         "images": len(found.truth),
         "top1": found.accuracy,

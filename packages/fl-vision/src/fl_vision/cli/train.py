@@ -49,6 +49,7 @@ DEFAULT_DATASET = "digits"
 def main(arguments: list[str]) -> None:
     """Train on the ranks of a launcher or of `--ranks`, and print what rank 0 reports."""
     given = _parser().parse_args(arguments)
+    find_dataset(given, given.data)
     with runtime(given):
         for line in on_ranks(train, given, given.ranks, given.communicator):
             print(line)
@@ -93,7 +94,6 @@ def _parser() -> Parser:
 def train(communicator: Communicator, arguments: argparse.Namespace) -> list[str]:
     """Train with the other ranks. Rank 0 writes checkpoint, log and pictures into `--out`, which is
     its own meanwhile. The lines to print, the test accuracy last; none on other ranks."""
-    find_dataset(arguments, arguments.data)
     given = given_settings(arguments, Recipe)
     if "augment" in given:
         given["augment"] = augmentation_text(given["augment"])

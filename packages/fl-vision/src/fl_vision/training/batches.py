@@ -24,7 +24,6 @@ from fl_vision.recipe import Recipe
 from fl_vision.training.augmentation import augmentation
 from fl_vision.training.optimisation import is_mixed
 from fl_vision.transforms import (
-    Compose,
     MixedBatches,
     Mixing,
     Normalise,
@@ -102,7 +101,7 @@ def training_batches(
         samples = Repeated(data.train, recipe.repeats, seed=order)
     chain = augmentation(recipe.augment, data.image_shape[1:], recipe.erase)
     if data.fit is not None and recipe.augment == "none":
-        chain = Compose((data.fit, *chain))
+        samples = fitted(data, samples)
     if len(chain):
         samples = RandomTransform(samples, chain.on(0), mix(recipe.seed, _CHANGES))
     plain = Batch(samples, recipe.batch_size, rank=rank, world_size=size)
@@ -127,9 +126,7 @@ def measured_batches(
     samples: Dataset, normalise: Normalise, communicator: Communicator, workers: Workers
 ) -> Dataset:
     """Batches of samples in their order, this rank's share of each."""
-    batches = Batch(
-        samples, TEST_BATCH, rank=communicator.rank, world_size=communicator.world_size
-    )
+    batches = Batch(samples, TEST_BATCH, rank=communicator.rank, world_size=communicator.world_size)
     made = Transform(batches, fields={0: normalise})
     return workers.around(made) if workers.processes else made
 
