@@ -1,6 +1,6 @@
 """Accuracy of image classifiers: `results.py mnist`.
 
-Without names all experiments run. Options: `--data FOLDER` of the IDX files of MNIST, `--out FOLDER`
+Without names all experiments run. Options: `--data FOLDER` of the files of MNIST, `--out FOLDER`
 for runs, `--seeds N`, `--holdout N` test images, and after `--` options of every `fl-vision train`,
 such as `-- --epochs 1`.
 """
@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fl_vision.cli import main as fl_vision
 from fl_vision.classifier import load_classifier
+from fl_vision.cli import main as fl_vision
 from fl_vision.datasets import DataOptions, load_dataset
 
 
