@@ -27,12 +27,12 @@ def programs(session: nox.Session) -> None:
     in_workshop(session, "python", "examples/programs/run.py", *session.posargs)
 
 
-@nox.session(default=False, tags=["fl-speech", "fl-text"], **shared)
+@nox.session(default=False, tags=["fl-speech", "fl-text", "fl-vision"], **shared)
 def results(session: nox.Session) -> None:
-    """Error rates of recognisers of spoken digits (`-- ctc asg` for a part), or losses of language
-    models (`-- language_models char bert`). Needs FL_TEST_DATA."""
+    """Trainings behind figures: of spoken digits (`-- ctc asg` for a part), of language models
+    (`-- language_models char bert`), of classifiers (`-- images`). Needs FL_TEST_DATA."""
     folder, arguments = "spoken_digits", session.posargs
-    if arguments[:1] == ["language_models"]:
+    if arguments[:1] in (["language_models"], ["images"]):
         folder, arguments = arguments[0], arguments[1:]
     in_workshop(session, "python", f"examples/{folder}/results.py", *arguments)
 

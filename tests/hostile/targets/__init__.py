@@ -37,6 +37,7 @@ from targets import (
     training,
     vision_datasets,
     vision_models,
+    vision_program,
 )
 from targets.making import PACKAGES
 
@@ -54,6 +55,7 @@ FAMILIES = (
     *(speech_activity, generation),
     *(speech_activity, vision_models),
     *(speech_activity, text_program),
+    *(speech_activity, vision_program),
 )
 
 

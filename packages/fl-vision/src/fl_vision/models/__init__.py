@@ -1,5 +1,7 @@
 """Networks for images, and rename tables for published weights."""
 
+from fl_vision.models.by_name import create_network as create_network
+from fl_vision.models.by_name import network_names as network_names
 from fl_vision.models.cnn import cnn as cnn
 from fl_vision.models.convnext import CONVNEXT_HUGGING_FACE as CONVNEXT_HUGGING_FACE
 from fl_vision.models.convnext import CONVNEXT_TORCHVISION as CONVNEXT_TORCHVISION
