@@ -7,6 +7,7 @@ import contextlib
 import io
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 import fl_memory
 import fl_tensor as ft
@@ -26,6 +27,11 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "eval": evaluate,
     "predict": predict,
 }
+#: Commands with options of their own: modules with `main(arguments) -> exit status`.
+COMMANDS = {
+    "detect": "train, evaluate and apply detectors of objects",
+    "prepare": "write data sets to try the other commands with",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,8 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names under an ASCII locale
+    given = sys.argv[1:] if argv is None else list(argv)
     try:
-        arguments = build_parser().parse_args(argv)
+        if given and given[0] in COMMANDS:
+            module = import_module(f"{__name__}.{given[0]}")
+            status: int = module.main(given[1:])
+            return status
+        arguments = build_parser(COMMANDS).parse_args(given)
         with contextlib.ExitStack() as stack:
             if arguments.memory is not None:
                 stack.enter_context(fl_memory.use(arguments.memory))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,11 +25,13 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
-def build_parser() -> Parser:
-    """The parser; the chosen command is in `.command`."""
+def build_parser(others: Mapping[str, str] | None = None) -> Parser:
+    """The parser; the chosen command is in `.command`. `others` are commands with parsers of their
+    own, and what they do."""
     parser = Parser(
         prog="fl-vision",
         description="Train, evaluate and apply image classifiers.",
+        epilog="; ".join(f"fl-vision {name}: {words}" for name, words in (others or {}).items()),
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"fl-vision {__version__}")

@@ -49,9 +49,7 @@ def training_batches(
         )
     ordered = Shuffle(data, seed=mix(recipe.seed, _ORDER))
     change = make_augmentation(recipe)
-    samples = RandomTransform(
-        ordered, partial(_changed, change), seed=mix(recipe.seed, _CHANGES)
-    )
+    samples = RandomTransform(ordered, partial(_changed, change), seed=mix(recipe.seed, _CHANGES))
     batches = Batch(
         samples,
         recipe.batch_size,

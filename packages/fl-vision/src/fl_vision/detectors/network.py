@@ -99,7 +99,10 @@ def load_published(path: str | os.PathLike[str], network: nn.Module, kind: str) 
         except nn.CheckpointError as error:
             problems.append(f"{name}: {error}")
     backbone = dict(network.named_modules())[BACKBONES[kind]]
-    for name, rename in (("backbone", None), ("backbone, Hugging Face", models.RESNET_HUGGING_FACE)):
+    for name, rename in (
+        ("backbone", None),
+        ("backbone, Hugging Face", models.RESNET_HUGGING_FACE),
+    ):
         try:
             _load_backbone(path, backbone, rename)
         except nn.CheckpointError as error:
