@@ -83,6 +83,7 @@ def test_training_without_matplotlib_says_how_to_get_pictures(
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
         "checkpoint.safetensors",
         "log.jsonl",
+        "report.html",
         "run.lock",
     }
     images = [str(tmp_path / "a.png")]

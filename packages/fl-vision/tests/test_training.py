@@ -16,8 +16,9 @@ from fl_nn import CheckpointError, Trainer, load_checkpoint, save_checkpoint
 from fl_vision import DataOptions, ImageData, cnn, load_dataset
 from fl_vision.classifier import load_classifier
 from fl_vision.errors import UsageError
-from fl_vision.recipe import Recipe, learning_rate, recipe_for
+from fl_vision.recipe import Recipe, recipe_for
 from fl_vision.training import Output, train_classifier
+from fl_vision.training.optimisation import learning_rate
 
 QUICK = Recipe(epochs=2, batch_size=16, lr=4e-3)
 
@@ -120,7 +121,7 @@ def test_compiled_steps_have_the_bits_of_eager_ones(
             super().__init__(*args, **options)
             trainers.append(self)
 
-    monkeypatch.setattr("fl_vision.training.Trainer", Seen)
+    monkeypatch.setattr("fl_vision.training.run.Trainer", Seen)
     made = []
     write_digits("data", "t10k", 80)
     with ft.use("numpy"):

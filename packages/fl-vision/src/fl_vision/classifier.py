@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from fl_nn import (
     load_checkpoint,
 )
 from fl_vision.datasets.image_data import image_and_label
-from fl_vision.models.cnn import cnn, weight_count
+from fl_vision.errors import UsageError
+from fl_vision.models.by_name import create_network, network_names, parameter_count
 from fl_vision.transforms import Normalise
 
 METADATA = "fl_vision"
@@ -36,6 +37,8 @@ class Classified:
     predicted: list[int]
     probability: list[float]
     truth: list[int]
+    #: How many classes are before the true one: 0 where the prediction is right.
+    places: list[int] = field(default_factory=list)
 
     @property
     def mistakes(self) -> list[int]:
@@ -48,6 +51,10 @@ class Classified:
         """The share of correct predictions, in [0, 1]."""
         return 1 - len(self.mistakes) / len(self.truth)
 
+    def top(self, count: int) -> float:
+        """The share of images whose class is among the `count` best, in [0, 1]."""
+        return sum(place < count for place in self.places) / len(self.truth)
+
 
 @dataclass(frozen=True)
 class Classifier:
@@ -58,6 +65,8 @@ class Classifier:
     image_shape: tuple[int, ...]
     peak: int
     normalise: Normalise
+    #: The name and the options of `create_network`.
+    network: Mapping[str, Any] = field(default_factory=lambda: {"name": "cnn"})
 
     def log_probabilities(self, pixels: ft.Tensor) -> ft.Array:
         """(N, C, H, W) pixels with levels 0 to `peak`, as the data set has them -> (N, classes)."""
@@ -74,18 +83,22 @@ class Classifier:
         predicted: list[int] = []
         probability: list[float] = []
         truth: list[int] = []
+        places: list[int] = []
         for batch in Batch(dataset, batch_size):
             pixels, labels = image_and_label(batch)
             scores = self.log_probabilities(pixels)
             predicted += ft.argmax(scores, axis=1).tolist()
             probability += ft.exp(ft.max(scores, axis=1)).tolist()
             truth += labels.tolist()
-        return Classified(predicted, probability, truth)
+            own = ft.take_along_axis(scores, ft.expand_dims(labels, 1), axis=1)
+            places += ft.sum(ft.greater(scores, own), axis=1).tolist()
+        return Classified(predicted, probability, truth, places)
 
     def description(self) -> dict[str, Any]:
         """Plain values for the metadata of a checkpoint; `load_classifier` reads them."""
         return {
             "format": _FORMAT,
+            "network": dict(self.network),
             "classes": list(self.classes),
             "image_shape": list(self.image_shape),
             "peak": self.peak,
@@ -116,17 +129,42 @@ def load_classifier(path: str | Path) -> tuple[Classifier, Mapping[str, Any]]:
     notes = {**description_of(checkpoint, path), "weights": weights_of(checkpoint, best)}
     dtype = ft.dtype(notes["dtype"])
     shape, count = tuple(notes["image_shape"]), len(notes["classes"])
+    network = _network_of(notes, path)
+    name = network.pop("name")
     # Before anything of that size is built: the description is as untrusted as the rest.
     stored = sum(tensor.size for tensor in checkpoint.model.values())
-    if stored != weight_count(shape, count):
+    try:
+        expected = parameter_count(name, count, shape, network)
+        if stored == expected:
+            model = create_network(name, count, shape, network).to(dtype)
+    except UsageError as error:
+        raise CheckpointError(f"{path}: its network cannot be made ({error})") from error
+    if stored != expected:
         raise CheckpointError(
             f"{path}: has {stored} weights, the network for {count} classes of images {shape} has "
-            f"{weight_count(shape, count)}; it was written for another network: train again"
+            f"{expected}; it was written for another network: train again"
         )
-    model = cnn(shape, count).to(dtype)
     restore_weights(checkpoint, model, path)
     normalise = Normalise(tuple(notes["mean"]), tuple(notes["std"]), dtype)
-    return Classifier(model, tuple(notes["classes"]), shape, notes["peak"], normalise), notes
+    found = Classifier(
+        model, tuple(notes["classes"]), shape, notes["peak"], normalise, {"name": name, **network}
+    )
+    return found, notes
+
+
+def _network_of(notes: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Name and options of the network, checked; files without it are of the small network."""
+    found = notes.get("network", {"name": "cnn"})
+    limits = {"width": 4096, "patch": 1024, "dropout": 1, "drop_path": 1, "small_stem": True}
+    valid = isinstance(found, Mapping) and found.get("name") in network_names()
+    for key, value in found.items() if valid else ():
+        if key != "name":
+            valid = valid and key in limits and isinstance(value, int | float)
+            valid = valid and 0 <= value <= limits[key]
+            valid = valid and (key not in ("width", "patch") or isinstance(value, int))
+    if not valid:
+        raise CheckpointError(f"{path}: its network is malformed; train it again")
+    return dict(found)
 
 
 def restore_weights(checkpoint: Checkpoint, model: Module, path: Path) -> None:

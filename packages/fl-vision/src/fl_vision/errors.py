@@ -37,3 +37,14 @@ class ImageError(FlError, ValueError):
 
     def __reduce__(self) -> Any:  # from a worker process
         return ImageError, (self.where, self.problem, self.remedy)
+
+
+class RecipeError(FlError, ValueError):
+    """Settings that make no sense, or that do not fit together. `problem` says which."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"[recipe] {problem}")
+
+    def __reduce__(self) -> Any:  # from a worker process
+        return RecipeError, (self.problem,)

@@ -1,58 +1,51 @@
-"""The command `fl-vision`."""
+"""The command ``fl-vision``: one file per subcommand, imported when it is called.
+
+Each has ``main(arguments)``, which raises errors of the library and of files: they are printed as
+one line, with status 2. A training that SIGINT, SIGTERM or SIGHUP stops has status 130, 143 or 129.
+"""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
-import fl_memory
 import fl_tensor as ft
 from fl_data import WorkerError
 from fl_dist import ProgramError
 from fl_nn import Interrupted
-from fl_vision.cli.arguments import build_parser
-from fl_vision.cli.commands import evaluate, predict
-from fl_vision.cli.ranks import train_on_ranks
+from fl_vision._version import __version__
+from fl_vision.cli.options import Parser
 
 __all__ = ["main"]
 
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
-_COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "train": train_on_ranks,
-    "eval": evaluate,
-    "predict": predict,
-}
-#: Commands with options of their own: modules with `main(arguments) -> exit status`.
 COMMANDS = {
+    "train": "train a classifier; writes checkpoint, log, curves and a report",
+    "eval": "accuracy of a classifier, figures of each class, confusion matrix",
+    "predict": "classes of image files, as text, CSV or JSON",
     "detect": "train, evaluate and apply detectors of objects",
     "prepare": "write data sets to try the other commands with",
+    "augment": "a picture of what random changes make of an image",
+    "info": "network, parameters and operations of a run; or a data set",
+    "bench": "how fast networks compute and learn, by phases of a step",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0, or 2 with one line on standard error. Stopped by
-    SIGINT, SIGTERM or SIGHUP, it is 130, 143 or 129."""
+    """Run the command; the exit status is 0, or 2 with one line on standard error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names under an ASCII locale
-    given = sys.argv[1:] if argv is None else list(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
     try:
-        if given and given[0] in COMMANDS:
-            module = import_module(f"{__name__}.{given[0]}")
-            status: int = module.main(given[1:])
-            return status
-        arguments = build_parser(COMMANDS).parse_args(given)
-        with contextlib.ExitStack() as stack:
-            if arguments.memory is not None:
-                stack.enter_context(fl_memory.use(arguments.memory))
-            if arguments.backend is not None:
-                stack.enter_context(ft.use(arguments.backend))
-            _COMMANDS[arguments.command](arguments)
+        chosen = _parser().parse_args(given[:1]).command
+        import_module(f"{__name__}.{chosen}").main(given[1:])
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
+        sys.stderr.close()
     except (ft.FlError, OSError) as error:
         reported = _first_cause(error)
         if not isinstance(reported, ft.FlError | OSError):
@@ -69,6 +62,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("fl-vision: interrupted; --resume goes on from the last checkpoint", file=sys.stderr)
         return INTERRUPTED_STATUS
     return 0
+
+
+def _parser() -> Parser:
+    width = 2 + max(map(len, COMMANDS))
+    listed = "\n".join(f"  {command:<{width}}{words}" for command, words in COMMANDS.items())
+    parser = Parser(
+        "fl-vision", epilog=f"commands:\n{listed}\n\nfl-vision COMMAND --help says more"
+    )
+    parser.add_argument("--version", action="version", version=f"fl-vision {__version__}")
+    parser.add_argument("command", choices=COMMANDS, metavar="command")
+    return parser
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-import fl_memory
-import fl_tensor as ft
-from fl_memory.subcommands import at_least
-from fl_vision.cli.arguments import Parser
-from fl_vision.detectors.recipe import DetectionRecipe, detection_recipes, kind_of, rule_of
+from fl_vision.cli.options import Parser, runtime, runtime_options, settings_options, whole
+from fl_vision.detectors.recipe import DetectionRecipe
 from fl_vision.errors import UsageError
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     """Do what the options say, and print what was reached."""
     given = parser().parse_args(arguments)
     modes = [given.train is not None, given.eval is not None, bool(given.images)]
@@ -27,7 +20,7 @@ def main(arguments: list[str]) -> int:
         )
     if given.train is None and given.run is None:
         raise UsageError("[detect] give the folder of a run before --eval or images")
-    with _runtime(given):
+    with runtime(given):
         if given.train is not None:
             from fl_vision.cli.detect_train import train_on_ranks
 
@@ -38,7 +31,6 @@ def main(arguments: list[str]) -> int:
             lines = evaluate(given) if given.eval is not None else predict(given)
     for line in lines:
         print(line)
-    return 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,7 +41,6 @@ def parser() -> argparse.ArgumentParser:
         "--eval DATA), or find boxes in images (RUN IMAGE ...). DATA is a folder with "
         "instances.json and images, an instances file of COCO, a list of lines `path<TAB>x1 y1 x2 "
         "y2 class<TAB>...`, or scenes:COUNT:SEED.",
-        allow_abbrev=False,
     )
     add = made.add_argument
     add("run", type=Path, nargs="?", metavar="RUN", help="folder of a run")
@@ -64,10 +55,8 @@ def parser() -> argparse.ArgumentParser:
     result("--pictures", type=Path, metavar="FOLDER", help="pictures with boxes drawn")
     result("--attention", action="store_true", help="also pictures of where a detr looks")
     result("--least", type=float, default=0.5, metavar="X", help="lowest score of a box (0.5)")
-    _recipe_options(made)
-    runtime = made.add_argument_group("implementation").add_argument
-    runtime("--backend", metavar="NAME", help="tensor backend; or FL_TENSOR_BACKEND")
-    runtime("--memory", metavar="NAME", help="memory manager; or FL_MEMORY_MANAGER")
+    settings_options(made, DetectionRecipe)
+    runtime_options(made)
     return made
 
 
@@ -83,42 +72,15 @@ def _data_options(made: argparse.ArgumentParser) -> None:
 def _train_options(made: argparse.ArgumentParser) -> None:
     train = made.add_argument_group("training").add_argument
     train("-o", "--out", type=Path, metavar="RUN", help="folder of the run")
-    names = ", ".join(detection_recipes())
+    names = ", ".join(DetectionRecipe.recipe_names())
     train("--recipe", metavar="FILE", help=f"JSON of settings, or one of {names}")
     train("--weights", type=Path, metavar="FILE", help="published weights to begin with")
     train("--resume", action="store_true", help="go on with the run in --out, to the same bits")
     train("--overwrite", action="store_true", help="begin anew in place of the run in --out")
-    train("--ranks", type=at_least(1), metavar="N", help="train data-parallel (default 1)")
+    train("--ranks", type=whole(1), metavar="N", help="train data-parallel (default 1)")
     train("--communicator", metavar="NAME", help="of the ranks (default processes)")
-    train("--prefetch", type=at_least(0), default=2, metavar="N", help="batches made ahead (2)")
-    train("--checkpoint-every", type=at_least(0), default=0, metavar="N", help="also, in steps")
-    train("--validate-every", type=at_least(1), default=1, metavar="N", help="in epochs (1)")
+    train("--prefetch", type=whole(0), default=2, metavar="N", help="batches made ahead (2)")
+    train("--checkpoint-every", type=whole(0), default=0, metavar="N", help="also, in steps")
+    train("--validate-every", type=whole(1), default=1, metavar="N", help="in epochs (1)")
     train("--tensorboard", action="store_true", help="curves in --out (needs tensorboardX)")
     train("--quiet", action="store_true", help="no progress")
-
-
-def _recipe_options(made: argparse.ArgumentParser) -> None:
-    """An option for each setting of a recipe; None where it is not given."""
-    groups: dict[str, Any] = {}
-    for field in fields(DetectionRecipe):
-        rule, kind = rule_of(field), kind_of(field)
-        if rule.group not in groups:
-            groups[rule.group] = made.add_argument_group(rule.group)
-        add = groups[rule.group].add_argument
-        name, words = "--" + field.name.replace("_", "-"), f"{rule.help} ({field.default!r})"
-        if kind is bool:
-            add(name, action=argparse.BooleanOptionalAction, default=None, help=words)
-        else:
-            choices = [choice for choice in rule.choices if choice] or None
-            metavar = None if choices else {int: "N", float: "X", str: "TEXT"}[kind]
-            add(name, type=kind, choices=choices, metavar=metavar, help=words)
-
-
-@contextlib.contextmanager
-def _runtime(given: argparse.Namespace) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        if given.memory is not None:
-            stack.enter_context(fl_memory.use(given.memory))
-        if given.backend is not None:
-            stack.enter_context(ft.use(given.backend))
-        yield

@@ -13,6 +13,7 @@ import fl_tensor as ft
 from fl_dist import Communicator
 from fl_nn import load_checkpoint, run_folder
 from fl_nn.training import on_ranks
+from fl_vision.cli.options import given_settings
 from fl_vision.datasets import DetectionDataset
 from fl_vision.detectors import DetectionRecipe, DetectorRun, TrainedDetector, train_detector
 from fl_vision.detectors.evaluation import detected
@@ -36,7 +37,7 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
     ranks."""
     if given.out is None:
         raise UsageError("[detect] --train needs the folder of the run: give -o RUN")
-    settings = _settings(given)
+    settings = given_settings(given, DetectionRecipe)
     if given.resume:
         recipe, data = _continued(given, settings)
     else:
@@ -96,11 +97,6 @@ def _reported(out: Path, trained: TrainedDetector, shown: DetectionDataset) -> l
     return lines
 
 
-def _settings(given: argparse.Namespace) -> dict[str, Any]:
-    found = {name: getattr(given, name) for name in DetectionRecipe.names()}
-    return {name: value for name, value in found.items() if value is not None}
-
-
 def _described(given: argparse.Namespace) -> dict[str, Any]:
     """The data of the options, as plain values for the checkpoint."""
     if given.valid is not None and given.holdout is not None:
@@ -111,8 +107,8 @@ def _described(given: argparse.Namespace) -> dict[str, Any]:
             return name
         return str(Path(name).resolve())
 
-    places = [resolved(given.image_dir), resolved(given.classes), given.skip_bad]
-    train = BoxSource(str(resolved(given.train)), *places)  # type: ignore[arg-type]
+    places: list[Any] = [resolved(given.image_dir), resolved(given.classes), given.skip_bad]
+    train = BoxSource(str(resolved(given.train)), *places)
     valid = None if given.valid is None else replace(train, name=str(resolved(given.valid)))
     return {
         "train": asdict(train),
@@ -170,5 +166,5 @@ def _continued(
             "them out, or begin a new run with another --out"
         )
     if given.epochs is not None:
-        recipe = replace(recipe, epochs=given.epochs)
+        recipe = recipe.changed(epochs=given.epochs)
     return recipe, dict(data)

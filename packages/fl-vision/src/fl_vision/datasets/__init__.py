@@ -24,7 +24,7 @@ from fl_vision.datasets.digits import load_digits
 from fl_vision.datasets.folder import ImageFolder, load_folder
 from fl_vision.datasets.image_blob import ImageBlob, write_image_blob
 from fl_vision.datasets.image_data import DataOptions, ImageData, Loader
-from fl_vision.datasets.imagenet import ImageNet, read_labels
+from fl_vision.datasets.imagenet import ImageNet, load_imagenet, read_labels
 from fl_vision.datasets.mnist import load_mnist
 from fl_vision.datasets.scenes import Scenes
 from fl_vision.datasets.tar_shards import ImageShards, write_image_shards
@@ -61,6 +61,7 @@ __all__ = [
     "load_dataset",
     "load_digits",
     "load_folder",
+    "load_imagenet",
     "load_mnist",
     "read_cifar",
     "read_labels",
@@ -77,6 +78,7 @@ _LOADERS: dict[str, Loader] = {
     "cifar10": load_cifar10,
     "cifar100": load_cifar100,
     "folder": load_folder,
+    "imagenet": load_imagenet,
 }
 
 

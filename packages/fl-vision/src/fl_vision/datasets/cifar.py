@@ -121,7 +121,7 @@ def read_cifar(path: str | Path, *, classes: int = 10) -> tuple[ft.Tensor, ft.Te
 
 
 def _load(options: DataOptions, version: _Version) -> ImageData:
-    options.reject(version.name, "holdout", "image_size", "grayscale", "skip_bad")
+    options.reject(version.name, "holdout", "image_size", "grayscale", "skip_bad", "cache")
     folder = _folder(options.data_dir or Path("data") / version.name, version, options.download)
     parts = [read_cifar(folder / name, classes=version.classes) for name in version.train]
     images, labels = (ft.concat([part[field] for part in parts]) for field in range(2))

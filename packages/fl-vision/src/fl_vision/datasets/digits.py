@@ -14,7 +14,7 @@ def load_digits(options: DataOptions) -> ImageData:
     The split depends on `options.split_seed` alone. Raises `ExtraMissingError` without
     scikit-learn.
     """
-    options.reject("digits", "data_dir", "holdout", "image_size", "grayscale", "skip_bad")
+    options.reject("digits", "data_dir", "holdout", "image_size", "grayscale", "skip_bad", "cache")
     try:
         from sklearn import datasets
     except ImportError as error:

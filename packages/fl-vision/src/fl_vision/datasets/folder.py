@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fl_tensor as ft
 from fl_data import Dataset, Subset, check_index, decoded_file_name
+from fl_vision.datasets.cached_images import CachedImages
 from fl_vision.datasets.image_data import DataOptions, ImageData
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
 from fl_vision.images import SUFFIXES, read_image, require_size
@@ -62,7 +63,7 @@ class ImageFolder(Dataset):
         self.paths: list[Path] = []
         self.labels: list[int] = []
         for label, name in enumerate(self.classes):
-            paths = _images(self.root / found[name]) if name in found else []
+            paths = image_files(self.root / found[name]) if name in found else []
             self.paths += paths
             self.labels += [label] * len(paths)
             if classes is None and not paths:
@@ -155,9 +156,10 @@ def load_folder(options: DataOptions) -> ImageData:
     """The images below `options.data_dir`, resized to `options.image_size` if that is given.
 
     `train/` beside `test/`, `val/`, `valid/` or `validation/` (each with one sub-folder per class)
-    are taken as they are; otherwise the sub-folders are the classes and a seeded 80/20 split keeps
-    them in proportion. With `options.skip_bad` images that cannot be read are left out. With
-    `options.classes`, those of a trained network, all images are test images, or those of `test/`.
+    are taken as they are; with two of the latter, the second one is `valid`. Otherwise the
+    sub-folders are the classes and a seeded 80/20 split keeps them in proportion. With
+    `options.skip_bad` images that cannot be read are left out. With `options.classes`, those of a
+    trained network, all images are test images, or those of `test/`.
     """
     options.reject("folder", "holdout")
     root = options.data_dir
@@ -168,18 +170,25 @@ def load_folder(options: DataOptions) -> ImageData:
     tests = [root / name for name in TESTS if (root / name).is_dir()]
     train: Dataset
     test: Dataset
+    valid: Dataset | None = None
+
+    def cached(images: ImageFolder) -> Dataset:
+        return images if options.cache is None else CachedImages(images, folder=options.cache)
+
     if classes is not None:
         learned = make(tests[0] if tests else root, size=size, classes=classes)
-        train, test, folders = Subset(learned, []), learned, [learned]
+        train, test, folders = Subset(learned, []), cached(learned), [learned]
     elif (root / "train").is_dir() and tests:
-        train = learned = make(root / "train", size=size)
-        test = held = make(tests[0], size=size or learned.size, classes=learned.classes)
-        learned.skipped += held.skipped
-        folders = [learned, held]
+        learned = make(root / "train", size=size)
+        held = [make(t, size=size or learned.size, classes=learned.classes) for t in tests[:2]]
+        learned.skipped += [error for each in held for error in each.skipped]
+        train, test = cached(learned), cached(held[0])
+        valid = cached(held[1]) if len(held) > 1 else None
+        folders = [learned, *held]
     else:
         learned = make(root, size=size)
         names = [learned.classes[label] for label in learned.labels]
-        (train, test), folders = options.split(learned, names), [learned]
+        (train, test), folders = options.split(cached(learned), names), [learned]
     if len(learned.classes) < 2:
         raise UsageError(
             f"[folder] {root} has the one class {learned.classes[0]!r}; two or more are needed"
@@ -192,6 +201,7 @@ def load_folder(options: DataOptions) -> ImageData:
         image_shape=(1 if options.grayscale else 3, *learned.size),
         skipped=tuple(map(str, learned.skipped)),
         bad_files=partial(_bad_files, folders),
+        valid=valid,
     )
 
 
@@ -212,7 +222,7 @@ def _subfolders(root: Path) -> list[str]:
     return sorted(names)
 
 
-def _images(folder: Path) -> list[Path]:
+def image_files(folder: Path) -> list[Path]:
     """The image files of a class, in order. Raises `DataFileError` for a folder in it that may not
     be read: its images would be missing in silence."""
     if not folder.is_dir():

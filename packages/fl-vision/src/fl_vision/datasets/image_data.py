@@ -24,6 +24,8 @@ class DataOptions(Checked):
     split_seed: int = 0
     download: bool = True
     skip_bad: bool = False
+    #: A folder for decoded images: they are decoded once.
+    cache: Path | None = None
     #: Of a trained network: then all images are test images.
     classes: tuple[str, ...] = ()
 
@@ -54,7 +56,8 @@ class ImageData:
     A sample is `(image, label)`: a (C, H, W) uint8 tensor with levels 0 to `peak`, and a 0-d int64
     index into `classes`. All images have `image_shape`. `skipped` says what is wrong with files
     that were left out; `bad_files()` reads all of them, and gives the errors of those that are
-    none.
+    none. `valid` are samples to choose by, where the data set has them apart from the test samples.
+    With `fit`, training images have sizes of their own, and this brings one to `image_shape`.
     """
 
     name: str
@@ -65,6 +68,8 @@ class ImageData:
     peak: int = 255
     skipped: tuple[str, ...] = ()
     bad_files: Callable[[], Sequence[DataFileError]] = tuple
+    valid: Dataset | None = None
+    fit: Callable[[ft.Tensor], ft.Tensor] | None = None
 
 
 def image_and_label(sample: Sample) -> tuple[ft.Tensor, ft.Tensor]:

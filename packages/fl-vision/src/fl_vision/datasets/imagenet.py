@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import fl_tensor as ft
-from fl_data import Dataset, check_index
+from fl_data import Dataset, Transform, check_index
 from fl_tensor.annotations import check, checked
 from fl_tensor.files import open_regular
+from fl_vision.datasets.cached_images import CachedImages
 from fl_vision.datasets.folder import MAX_FILES
+from fl_vision.datasets.image_data import DataOptions, ImageData
 from fl_vision.errors import DataFileError, DataMissingError, UsageError
 from fl_vision.images import read_image, require_size
+from fl_vision.transforms.crops import CenterCrop
+from fl_vision.transforms.resize import ResizeShortestSide
+from fl_vision.transforms.transform import Compose
 
 PATTERN = "*.JPEG"
 _MAX_LABELS = 16 << 20
@@ -134,3 +139,29 @@ class ImageNet(Dataset):
 
     def __repr__(self) -> str:
         return f"ImageNet({str(self.root)!r}, {len(self)} images, {len(self.classes)} classes)"
+
+
+def load_imagenet(options: DataOptions) -> ImageData:
+    """`train/` and `val/` of `options.data_dir`, with a folder per synset, and `labels.txt` beside
+    them. Images for testing are the middle of a picture, of `options.image_size`, 224 x 224 if it
+    is not given; images for training have sizes of their own.
+    """
+    options.reject("imagenet", "holdout", "grayscale", "skip_bad")
+    root = options.data_dir
+    if root is None:
+        raise UsageError("[imagenet] which folder? Give one with train/, val/ and labels.txt")
+    size = options.image_size or (224, 224)
+    fit = Compose((ResizeShortestSide(max(size) * 256 // 224), CenterCrop(size)))
+    train, test = (ImageNet(root / name, root / "labels.txt") for name in ("train", "val"))
+
+    def cached(images: ImageNet) -> Dataset:
+        return images if options.cache is None else CachedImages(images, folder=options.cache)
+
+    return ImageData(
+        name="imagenet",
+        train=cached(train),
+        test=Transform(cached(test), fields={0: fit}),
+        classes=train.classes,
+        image_shape=(3, *size),
+        fit=fit,
+    )

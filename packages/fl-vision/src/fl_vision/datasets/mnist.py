@@ -59,7 +59,7 @@ def load_mnist(options: DataOptions) -> ImageData:
     training set; the pair is `train-*`, or `t10k-*` where that is all there is. Missing files are
     downloaded, unless `options.download` is False; when that fails: `DataMissingError`.
     """
-    options.reject("mnist", "image_size", "grayscale", "skip_bad")
+    options.reject("mnist", "image_size", "grayscale", "skip_bad", "cache")
     folder = options.data_dir or DEFAULT_DIR
     if options.holdout:
         alone = _find(folder, TRAIN.images) is None and _find(folder, TEST.images) is not None

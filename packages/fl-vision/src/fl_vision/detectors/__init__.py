@@ -10,7 +10,6 @@ from fl_vision.detectors.network import make_network as make_network
 from fl_vision.detectors.pictures import decoder_attention as decoder_attention
 from fl_vision.detectors.pictures import draw_boxes as draw_boxes
 from fl_vision.detectors.recipe import DetectionRecipe as DetectionRecipe
-from fl_vision.detectors.recipe import detection_recipes as detection_recipes
 from fl_vision.detectors.training import DetectorRun as DetectorRun
 from fl_vision.detectors.training import TrainedDetector as TrainedDetector
 from fl_vision.detectors.training import train_detector as train_detector

@@ -10,7 +10,8 @@ import numpy as np
 import fl_tensor as ft
 from fl_data import Batch, Dataset, Prefetch, RandomTransform, Sample, Shuffle, check_index, mix
 from fl_dist import Communicator
-from fl_vision.datasets import DetectionDataset, Target
+from fl_vision.datasets import DetectionDataset
+from fl_vision.datasets.target import image_and_target
 from fl_vision.detection import Objects
 from fl_vision.detectors.detector import Detector
 from fl_vision.detectors.recipe import DetectionRecipe
@@ -97,15 +98,15 @@ class _Inputs(Dataset):
 
 def _changed(change: Compose, sample: Sample, generator: ft.Generator) -> Sample:
     """A sample (image, Target) as (image, Objects in pixels), augmented."""
-    image, target = sample  # type: ignore[misc]
-    assert isinstance(target, Target)
+    image, target = image_and_target(sample)
     scene = AnnotatedImage(
         image, target.boxes, target.labels, crowd=target.crowd, name=str(target.image_id)
     )
     if len(change):
         scene = change(scene, generator)
     # A box around a group is no object to learn, as in DETR's own data pipeline.
-    single = ~np.asarray(scene.crowd.tolist(), np.bool_)
+    crowd = [] if scene.crowd is None else scene.crowd.tolist()
+    single = ~np.asarray(crowd, np.bool_)
     boxes = np.asarray(scene.boxes.tolist(), np.float32).reshape(-1, 4)
     labels = np.asarray(scene.labels.tolist(), np.int64)
     return scene.image, Objects(boxes[single], labels[single])

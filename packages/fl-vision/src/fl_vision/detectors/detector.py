@@ -175,7 +175,7 @@ def _colours(image: ft.Tensor) -> ft.Tensor:
         )
     if image.shape[0] == 3:
         return ft.frombytes(image.tobytes(), image.shape, ft.uint8)
-    return ft.frombytes(image.tobytes() * 3, (3, *image.shape[1:]), ft.uint8)
+    return ft.frombytes(bytes(image.tobytes()) * 3, (3, *image.shape[1:]), ft.uint8)
 
 
 def _scaled(found: Detections, size: Sequence[int], now: Sequence[int]) -> Detections:

@@ -120,12 +120,12 @@ def load_published(path: str | os.PathLike[str], network: nn.Module, kind: str) 
 def _load_backbone(path: Any, backbone: nn.Module, rename: Table | None) -> None:
     """Weights of a classifier, whose last layer is left out."""
     with nn.open_tensors(path) as file:
-        found = dict(file.tensors)
+        found: dict[str, Any] = dict(file.tensors)
         if rename is not None:
             renamed = rename.to_ours(file.tensors)
             if renamed.problems or renamed.unexpected:
                 raise nn.CheckpointError("; ".join([*renamed.problems, *renamed.unexpected][:5]))
-            found = renamed.tensors
+            found = dict(renamed.tensors)
         kept = {
             name: value
             for name, value in found.items()

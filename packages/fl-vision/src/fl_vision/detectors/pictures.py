@@ -65,13 +65,15 @@ def decoder_attention(detector: Detector, image: ft.Tensor) -> ft.Tensor:
             f"[decoder_attention] the network is a {detector.recipe.network}: only a detr has a "
             "decoder"
         )
-    layer: Any = detector.network.decoder[-1].multihead_attn  # type: ignore[union-attr, index]
+    network: Any = detector.network
+    layer = network.decoder[-1].multihead_attn
     seen: list[tuple[Any, ...]] = []
     remove = layer.register_forward_hook(lambda module, inputs, output: seen.append(inputs))
     pixels, mask = detector.inputs([detector.resized(_colours(image))])
     maps: list[Any] = []
-    backbone: Any = detector.network.input_proj
-    remove_map = backbone.register_forward_hook(lambda m, i, output: maps.append(output.shape))
+    remove_map = network.input_proj.register_forward_hook(
+        lambda m, i, output: maps.append(output.shape)
+    )
     try:
         with nn.evaluating(detector), ft.reproducible():
             detector(pixels, mask)

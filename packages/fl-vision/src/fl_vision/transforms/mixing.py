@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import fl_tensor as ft
-from fl_data import Batch, Dataset, EpochDataset, Sample, check_index, mix
+from fl_data import Dataset, EpochDataset, Sample, check_index, mix
 from fl_tensor.annotations import Checked, checked
 from fl_tensor.arguments import seed_of
 from fl_vision.datasets.image_data import image_and_label
@@ -126,7 +126,7 @@ class MixedBatches(EpochDataset):
     Ranks mix their own parts of a batch, each with numbers of its own.
     """
 
-    def __init__(self, batches: Batch, mixing: Mixing, seed: int, *, rank: int = 0) -> None:
+    def __init__(self, batches: Dataset, mixing: Mixing, seed: int, *, rank: int = 0) -> None:
         self._batches, self._mixing = batches, mixing
         self._seed, self._rank = seed_of("MixedBatches", seed), rank
 

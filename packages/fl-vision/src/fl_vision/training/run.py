@@ -4,42 +4,55 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
-from fl_data import Batch, Dataset, Prefetch, Shuffle, Subset, Transform, mix
+from fl_data import Dataset
 from fl_dist import Communicator, local
 from fl_nn import (
     EMA,
-    Adam,
     Callback,
     ClipGradNorm,
     DynamicLossScaler,
     EarlyStop,
-    FrameErrorMeter,
     KeepBest,
-    LambdaLR,
+    Meter,
     TensorBoard,
     Trainer,
-    cross_entropy,
     load_checkpoint,
 )
 from fl_vision.classifier import METADATA, Classifier, best_of, restore_weights, weights_of
 from fl_vision.datasets import ImageData
-from fl_vision.errors import UsageError
-from fl_vision.models import cnn
-from fl_vision.recipe import Recipe, learning_rate
-from fl_vision.transforms import Normalise, RandomShift, channel_statistics
+from fl_vision.recipe import Recipe
+from fl_vision.training.batches import (
+    Accuracy,
+    TopK,
+    Workers,
+    divided,
+    fitted,
+    limited,
+    measured_batches,
+    normalisation,
+    training_batches,
+)
+from fl_vision.training.optimisation import (
+    build_loss,
+    build_network,
+    build_optimizer,
+    build_schedule,
+    check_images,
+    network_options,
+)
+from fl_vision.transforms import Normalise
 
-_TEST_BATCH = 256
 #: Of the training samples, for choices that may not see the test samples.
 _VALIDATION = 0.1
 #: What decides when to stop, which epochs are best, and which weights are reported.
 _DECIDES = "valid_accuracy"
-# Streams of random numbers that must not be one another's.
-_ORDER, _SHIFT = 1, 2
+#: From so many classes on, epochs have the figure of the five best, too.
+_MANY_CLASSES = 20
 
 
 @dataclass(frozen=True)
@@ -83,31 +96,46 @@ def train_classifier(
     resume: bool = False,
     overwrite: bool = False,
     prefetch: int = 0,
+    processes: int = 0,
     progress: bool = True,
     notes: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train the network of Listing 8 on `data.train`, measuring it after each epoch.
+    """Train the network of `recipe` on `data.train`, measuring it after each epoch.
 
-    That is on `data.test`, or, where an early stop or best checkpoints are chosen by it, on samples
-    of `data.train` that are held out.
+    That is on `data.valid` where the data set has it; where an early stop or best checkpoints are
+    chosen by it, on samples of `data.train` that are held out; else on `data.test`.
 
     `out` is the folder for checkpoint and log, or an `Output`; the ranks of `communicator`, which
-    all call this, share every batch; `prefetch` batches are made ahead by a thread; `resume` goes
-    on from the checkpoint in `out`, of any number of ranks; `overwrite` begins anew in the place of
-    a run that is there, which is refused otherwise (`fl_nn.RunFolderError`); `notes` are
-    plain values to keep in it. The default generator of the caller is left alone. The same recipe
-    gives the same numbers to the bit, interrupted and resumed or not. SIGINT, SIGTERM and SIGHUP
-    end it after a step and a checkpoint: `fl_nn.Interrupted`.
+    all call this, share every batch; `prefetch` batches are made ahead by a thread, or by so many
+    `processes`; `resume` goes on from the checkpoint in `out`, of any number of ranks; `overwrite`
+    begins anew in the place of a run that is there, which is refused otherwise
+    (`fl_nn.RunFolderError`); `notes` are plain values to keep in it. The default generator of the
+    caller is left alone. The same recipe gives the same numbers to the bit, interrupted and resumed
+    or not. SIGINT, SIGTERM and SIGHUP end it after a step and a checkpoint: `fl_nn.Interrupted`.
     """
     if not isinstance(out, Output):
         out = Output(None if out is None else Path(out))
-    if not recipe.validation and (recipe.patience or out.keep_best):
-        recipe = replace(recipe, validation=_VALIDATION)
-    train, valid = _divided(_training_samples(data, recipe), recipe.validation)
-    mean, std = channel_statistics(train)
-    normalise = Normalise(mean, std, ft.dtype(recipe.dtype))
-    data = replace(data, train=train)
-    plan = _Plan(data, valid or data.test, recipe, normalise, out, resume, overwrite, prefetch)
+    check_images(recipe, data.image_shape)
+    if data.valid is not None:
+        recipe = recipe.changed(validation=0.0)
+    elif not recipe.validation and (recipe.patience or out.keep_best):
+        recipe = recipe.changed(validation=_VALIDATION)
+    train, held = divided(limited(data.train, recipe.limit), recipe.validation)
+    normalise = normalisation(data, train, recipe)
+    measured = data.test if held is None else fitted(data, held)
+    if data.valid is not None:
+        measured = data.valid
+    plan = _Plan(
+        replace(data, train=train),
+        measured,
+        "test" if measured is data.test else "validation",
+        recipe,
+        normalise,
+        out,
+        resume,
+        overwrite,
+        Workers(prefetch, processes),
+    )
 
     def run() -> Trained:
         ft.set_default_generator(ft.Generator(recipe.seed))
@@ -120,49 +148,59 @@ def train_classifier(
 class _Plan:
     data: ImageData
     measured: Dataset
+    measured_on: str
     recipe: Recipe
     normalise: Normalise
     out: Output
     resume: bool
     overwrite: bool
-    prefetch: int
+    workers: Workers
 
     def run(self, communicator: Communicator, progress: bool, notes: dict[str, Any]) -> Trained:
         data, recipe, out = self.data, self.recipe, self.out
-        model = cnn(data.image_shape, len(data.classes), dropout=recipe.dropout)
-        model.to(ft.dtype(recipe.dtype))
-        classifier = Classifier(model, data.classes, data.image_shape, data.peak, self.normalise)
-        batches = self._training_batches(communicator)
-        optimizer = Adam(model.parameters(), lr=recipe.lr)
-        steps, unit = -(-len(batches) // recipe.accumulate), replace(recipe, lr=1.0)
+        classes = len(data.classes)
+        model = build_network(recipe, classes, data.image_shape, pretrained=not self.resume)
+        classifier = Classifier(
+            model,
+            data.classes,
+            data.image_shape,
+            data.peak,
+            self.normalise,
+            {"name": recipe.network, **network_options(recipe)},
+        )
+        batches = training_batches(data, recipe, self.normalise, communicator, self.workers)
+        optimizer = build_optimizer(recipe, model)
         ema = EMA(model, recipe.ema, warm_up=True) if recipe.ema else None
+        meters: dict[str, Meter] = {"accuracy": Accuracy()}
+        if classes >= _MANY_CLASSES:
+            meters["top5"] = TopK(5)
         trainer = Trainer(
             model,
             optimizer,
-            cross_entropy,
+            build_loss(recipe, data.train, classes),
             callbacks=self._callbacks(),
             communicator=communicator,
-            meters={"accuracy": FrameErrorMeter(accuracy=True)},
+            meters=meters,
             out=out.folder,
             overwrite=self.overwrite,
             checkpoint_every=out.checkpoint_every or None,
             log_every=1,
             progress=progress,
-            schedule=LambdaLR(optimizer, lambda step: learning_rate(unit, step, steps)),
+            schedule=build_schedule(recipe, optimizer, -(-len(batches) // recipe.accumulate)),
             accumulate=recipe.accumulate,
             ema=ema,
             compiled=recipe.compiled,
             precision="O1" if recipe.amp else None,
             scaler=DynamicLossScaler() if recipe.amp else None,
-            metadata={METADATA: {**notes, **classifier.description(), "recipe": asdict(recipe)}},
+            metadata={METADATA: {**notes, **classifier.description(), "recipe": recipe.values()}},
         )
         if self.resume:
             trainer.resume()
-        trainer.fit(batches, self._measured_batches(communicator), epochs=recipe.epochs)
+        measured = measured_batches(self.measured, self.normalise, communicator, self.workers)
+        trainer.fit(batches, measured, epochs=recipe.epochs)
         if ema is not None:
             ema.copy_to()
-        measured_on = "validation" if recipe.validation else "test"
-        return Trained(classifier, trainer.history, measured_on, self._best(trainer))
+        return Trained(classifier, trainer.history, self.measured_on, self._best(trainer))
 
     def _best(self, trainer: Trainer) -> str:
         """Give the model the weights of the best epoch, if one is kept; which it has, in words."""
@@ -186,46 +224,3 @@ class _Plan:
         if out.tensorboard:
             found.append(TensorBoard())
         return found
-
-    def _training_batches(self, communicator: Communicator) -> Dataset:
-        recipe = self.recipe
-        rank, size = communicator.rank, communicator.world_size
-        samples = Shuffle(self.data.train, seed=mix(recipe.seed, _ORDER))
-        plain = Batch(samples, recipe.batch_size, rank=rank, world_size=size)
-        batches: Dataset = plain
-        if recipe.shift:
-            seed = mix(recipe.seed, _SHIFT)
-            batches = RandomShift(plain, recipe.shift, seed, rank=rank, world_size=size)
-        batches = Transform(batches, fields={0: self.normalise})
-        return Prefetch(batches, threads=1, depth=self.prefetch) if self.prefetch else batches
-
-    def _measured_batches(self, communicator: Communicator) -> Dataset:
-        batches = Batch(
-            self.measured,
-            _TEST_BATCH,
-            rank=communicator.rank,
-            world_size=communicator.world_size,
-        )
-        return Transform(batches, fields={0: self.normalise})
-
-
-def _training_samples(data: ImageData, recipe: Recipe) -> Dataset:
-    limit, count = recipe.limit, len(data.train)
-    if limit is None or limit >= count:
-        return data.train
-    # Spread over all samples: the first ones of a folder are all of one class.
-    return Subset(data.train, [index * count // limit for index in range(limit)])
-
-
-def _divided(samples: Dataset, share: float) -> tuple[Dataset, Dataset | None]:
-    """The samples to train on, and a share of them, spread evenly, to measure on instead."""
-    if not share:
-        return samples, None
-    held = [int((i + 1) * share) > int(i * share) for i in range(len(samples))]
-    parts = [[i for i, is_held in enumerate(held) if is_held is which] for which in (False, True)]
-    if not all(parts):
-        raise UsageError(
-            f"[train] {share:g} of {len(samples)} samples leaves {len(parts[0])} to train on and "
-            f"{len(parts[1])} to measure on: give another share as validation"
-        )
-    return Subset(samples, parts[0]), Subset(samples, parts[1])
