@@ -14,6 +14,7 @@ from fl_vision.detectors.recipe import DetectionRecipe
 from fl_vision.errors import UsageError
 
 _DEPTHS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
+_COUNTER = "num_batches_tracked"
 #: Where the backbone of each network is.
 BACKBONES = {"detr": "backbone", "retinanet": "backbone.network"}
 _TABLES: dict[str, tuple[tuple[str, Table | None], ...]] = {
@@ -126,10 +127,12 @@ def _load_backbone(path: Any, backbone: nn.Module, rename: Table | None) -> None
             if renamed.problems or renamed.unexpected:
                 raise nn.CheckpointError("; ".join([*renamed.problems, *renamed.unexpected][:5]))
             found = dict(renamed.tensors)
-        kept = {
+        own = backbone.state_dict()
+        counters = {n: v for n, v in own.items() if n.endswith(_COUNTER)}  # files may lack them
+        kept = counters | {
             name: value
             for name, value in found.items()
-            if not name.startswith("fc.") and not name.endswith("num_batches_tracked")
+            if not name.startswith("fc.") and (name in own or not name.endswith(_COUNTER))
         }
         try:
             backbone.load_state_dict(kept)

@@ -13,8 +13,8 @@ class DetectionRecipe(Settings):
     """Settings of a detector and of its training; the defaults are those of a small DETR.
 
     Every field is an option of `fl-vision detect --train`, `batch_size` as `--batch-size`, and a
-    name of a recipe file, a JSON object. Raises `RecipeError`, which names all settings that make no
-    sense.
+    name of a recipe file, a JSON object. Raises `RecipeError`, which names all settings that make
+    no sense.
     """
 
     folder: ClassVar[str] = "detection"
