@@ -10,6 +10,7 @@ nox -l                  all sessions
 nox -t fl-nn            the sessions of one package
 nox -s demo             train a convolutional network on real digits
 nox -s results          train recognisers of spoken digits and print their error rates
+nox -s detection_results  train detectors of drawn scenes and print their average precision
 nox -s notebooks        run the notebooks of docs/tutorials in a Jupyter kernel
 nox -s oracles          compare with PyTorch (Python 3.11)
 nox -s text_oracles     compare fl-text with flashlight-text and KenLM (Python 3.11)

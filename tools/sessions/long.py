@@ -33,6 +33,12 @@ def results(session: nox.Session) -> None:
     in_workshop(session, "python", "examples/spoken_digits/results.py", *session.posargs)
 
 
+@nox.session(default=False, tags=["fl-vision"], **shared)
+def detection_results(session: nox.Session) -> None:
+    """Average precision of detectors of drawn scenes (`-- detr` for a part)."""
+    in_workshop(session, "python", "examples/detection/results.py", *session.posargs)
+
+
 @nox.session(default=False, tags=["fl-tensor"], **shared)
 def fuzz(session: nox.Session) -> None:
     """20,000 random programs against NumPy, and 5,000 on numpy and on jit.
