@@ -75,7 +75,7 @@ def theirs(given: argparse.Namespace, settings: dict[str, Any]) -> CocoFigures:
             torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
             optimizer.step()
             schedule.step()
-            total += float(loss)
+            total += float(loss.detach())
         print(f"torch epoch {epoch + 1}  loss {total / len(batches):.4f}", flush=True)
     model.eval()
     meter = CocoMeter(train.classes)

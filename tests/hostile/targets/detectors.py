@@ -148,3 +148,5 @@ TARGETS: list[Target] = [
         image=PIXELS,
     ),
 ]
+
+UNTRIED: dict[str, str] = {}
