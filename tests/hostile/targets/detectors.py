@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
@@ -35,6 +36,15 @@ def detector() -> detectors.Detector:
     return detectors.Detector(RECIPE, Scenes.classes)
 
 
+def saved(folder: Path) -> Path:
+    detector().save(folder)
+    return folder
+
+
+def weights(folder: Path) -> Path:
+    return saved(folder) / "weights.safetensors"
+
+
 def scenes() -> Scenes:
     return Scenes(1, 0, size=32)
 
@@ -61,7 +71,7 @@ TARGETS: list[Target] = [
     ),
     target(
         "vision.detection.retinanet_detections",
-        {"outputs": LEVELS, "anchors": ANCHORS, "sizes": [(8, 8)]},
+        {"outputs": LEVELS, "anchors": lambda: ANCHORS, "sizes": [(8, 8)]},
         outputs=PREDICTIONS,
         anchors=[value(v) for v in (None, "text", 3)],
         sizes=[value(v) for v in (None, 3, [], [3], [[0, 1]], [(1, 1), (1, 1)], "a")],
@@ -98,7 +108,7 @@ TARGETS: list[Target] = [
             value([ft.zeros((3, 0, 8), dtype=ft.uint8)], "no rows"),
         ],
     ),
-    of("load_detector", {"folder": "nowhere"}, folder=[value(v) for v in (None, 3, "a\0b", [])]),
+    of("load_detector", {"folder": saved}, folder=[value(v) for v in (None, 3, "a\0b", [])]),
     of(
         "evaluate_detector",
         {"detector": detector, "data": scenes, "batch_size": 1},
@@ -118,7 +128,7 @@ TARGETS: list[Target] = [
     ),
     of(
         "load_published",
-        {"path": "nowhere", "network": lambda: detector().network, "kind": "detr"},
+        {"path": weights, "network": lambda: detector().network, "kind": "detr"},
         path=[value(v) for v in (None, 3, "a\0b")],
         network=OTHER,
         kind=[value(v) for v in (None, 3, "a")],

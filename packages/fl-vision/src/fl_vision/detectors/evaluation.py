@@ -34,6 +34,8 @@ def evaluate_detector(
     Raises `UsageError` where the classes of the data are others, and for no images.
     """
     check_classes(detector, data)
+    if batch_size < 1:
+        raise UsageError(f"[evaluate_detector] batch_size {batch_size}: give at least 1")
     ranks = communicator or local()
     meter = CocoMeter(detector.classes)
     mine = range(ranks.rank, len(data), ranks.world_size)
@@ -47,8 +49,8 @@ def detected(
     detector: Detector, data: DetectionDataset, chosen: range, batch_size: int = 16
 ) -> Iterator[tuple[int, Detections, Target]]:
     """The boxes that are found in images of `data`: number, boxes, true boxes."""
-    for start in range(0, len(chosen), max(1, batch_size)):
-        numbers = chosen[start : start + max(1, batch_size)]
+    for start in range(0, len(chosen), batch_size):
+        numbers = chosen[start : start + batch_size]
         samples = [data[number] for number in numbers]
         found = detector.detect([image for image, _ in samples])
         for number, one, (_, target) in zip(numbers, found, samples, strict=True):

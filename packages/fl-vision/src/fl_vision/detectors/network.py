@@ -9,6 +9,7 @@ import fl_nn as nn
 import fl_vision.models as models
 from fl_dist import Communicator
 from fl_nn.rename import Table
+from fl_tensor.annotations import checked
 from fl_vision.detection import AnchorGenerator, RetinaNetCriterion, SetCriterion
 from fl_vision.detectors.recipe import DetectionRecipe
 from fl_vision.errors import UsageError
@@ -27,6 +28,7 @@ _TABLES: dict[str, tuple[tuple[str, Table | None], ...]] = {
 }
 
 
+@checked
 def make_network(recipe: DetectionRecipe, classes: int) -> nn.Module:
     """The network of a recipe, with its frozen parts, in float32."""
     backbone = models.ResNet(
@@ -65,6 +67,7 @@ def make_network(recipe: DetectionRecipe, classes: int) -> nn.Module:
     )
 
 
+@checked
 def make_anchors(recipe: DetectionRecipe) -> AnchorGenerator:
     """Anchors of three sizes and three shapes for each level, the smallest `anchor_scale` strides
     large. Lin et al., "Focal loss", 2017, have 4."""
@@ -77,6 +80,7 @@ def make_anchors(recipe: DetectionRecipe) -> AnchorGenerator:
     return AnchorGenerator(sizes, strides=strides)
 
 
+@checked
 def make_criterion(
     recipe: DetectionRecipe, classes: int, communicator: Communicator | None = None
 ) -> SetCriterion | RetinaNetCriterion:
@@ -86,6 +90,7 @@ def make_criterion(
     return RetinaNetCriterion(classes, make_anchors(recipe), box_loss=recipe.box_loss)
 
 
+@checked
 def load_published(path: str | os.PathLike[str], network: nn.Module, kind: str) -> list[str]:
     """Load weights of a detector, or of its backbone alone, for another number of classes; the
     names that were left out, which keep their random start.
@@ -93,6 +98,8 @@ def load_published(path: str | os.PathLike[str], network: nn.Module, kind: str) 
     Files of ours, of DETR's authors, of Hugging Face and of torchvision are told apart by their
     names. Raises `UsageError` with the reason of each kind where none fits.
     """
+    if kind not in _TABLES:
+        raise UsageError(f"[load_published] kind {kind!r}: give one of {', '.join(_TABLES)}")
     problems = []
     for name, table in _TABLES[kind]:
         try:
