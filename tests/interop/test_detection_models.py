@@ -287,5 +287,6 @@ def test_a_step_of_sgd_gives_the_same_weights(tmp_path, name):
     for name, parameter in expected.named_parameters():
         change = torch.tensor(parameter.numpy()) - before[name]
         mine = torch.tensor(found[name].numpy()) - before[name]
-        assert change.abs().max() > 0, name
+        # The first self-attention of DETR has zeros for values: its weights have no gradient.
+        assert change.abs().max() > 0 or name == "decoder.0.self_attn.in_proj_weight", name
         assert (mine - change).abs().max() <= 1e-6 * change.abs().max() + 1e-12, name
