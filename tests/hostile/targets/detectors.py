@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from bad_values import value
 from cases import Target
 from fl_vision import detection, detectors
 from fl_vision.datasets import Scenes
-from targets.making import target
+from targets.making import At, target
 
 RECIPE = detectors.DetectionRecipe(
     width=2, stages=3, size=8, heads=2, hidden=8, queries=3, encoder_layers=0, decoder_layers=1,
@@ -36,13 +37,11 @@ def detector() -> detectors.Detector:
     return detectors.Detector(RECIPE, Scenes.classes)
 
 
-def saved(folder: Path) -> Path:
-    detector().save(folder)
-    return folder
-
-
-def weights(folder: Path) -> Path:
-    return saved(folder) / "weights.safetensors"
+def saved() -> dict[str, bytes]:
+    """The files of a detector."""
+    with tempfile.TemporaryDirectory(prefix="fl-hostile-") as folder:
+        detector().save(folder)
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 def scenes() -> Scenes:
@@ -108,7 +107,11 @@ TARGETS: list[Target] = [
             value([ft.zeros((3, 0, 8), dtype=ft.uint8)], "no rows"),
         ],
     ),
-    of("load_detector", {"folder": saved}, folder=[value(v) for v in (None, 3, "a\0b", [])]),
+    of(
+        "load_detector",
+        {"folder": At("run", saved())},
+        folder=[value(v) for v in (None, 3, "a\0b", [])],
+    ),
     of(
         "evaluate_detector",
         {"detector": detector, "data": scenes, "batch_size": 1},
@@ -128,7 +131,11 @@ TARGETS: list[Target] = [
     ),
     of(
         "load_published",
-        {"path": weights, "network": lambda: detector().network, "kind": "detr"},
+        {
+            "path": At("w.safetensors", saved()["weights.safetensors"]),
+            "network": lambda: detector().network,
+            "kind": "detr",
+        },
         path=[value(v) for v in (None, 3, "a\0b")],
         network=OTHER,
         kind=[value(v) for v in (None, 3, "a")],
