@@ -9,7 +9,7 @@ nox -t quick            the loop while editing: under two minutes
 nox -l                  all sessions
 nox -t fl-nn            the sessions of one package
 nox -s demo             train a convolutional network on real digits
-nox -s results          train recognisers of spoken digits, language models or classifiers; print figures
+nox -s results          trainings behind figures: speech, language models, images, detection
 nox -s notebooks        run the notebooks of docs/tutorials in a Jupyter kernel
 nox -s oracles          compare with PyTorch (Python 3.11)
 nox -s text_oracles     compare fl-text with flashlight-text and KenLM (Python 3.11)

@@ -10,6 +10,9 @@ from sessions.environments import in_workshop, install_editable, pytest_in_works
 from sessions.settings import FORCED, LIBRARIES, kernels, skip_without_wheel
 from sessions.workspace import closure, suite, test_requirements
 
+#: Folders of examples/ that `results` runs by name.
+RESULTS = ["spoken_digits", "language_models", "images", "detection"]
+
 
 @nox.session(default=False, reuse_venv=True, tags=["fl-vision"])
 def demo(session: nox.Session) -> None:
@@ -29,11 +32,11 @@ def programs(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["fl-speech", "fl-text", "fl-vision"], **shared)
 def results(session: nox.Session) -> None:
-    """Trainings behind figures: of spoken digits (`-- ctc asg` for a part), of language models
-    (`-- language_models char bert`), of classifiers (`-- images`). Needs FL_TEST_DATA."""
+    """Trainings behind figures: of spoken digits (`-- ctc asg` for a part), or of a folder of RESULTS
+    (`-- language_models char bert`). Needs FL_TEST_DATA."""
     folder, arguments = "spoken_digits", session.posargs
-    if arguments[:1] in (["language_models"], ["images"]):
-        folder, arguments = arguments[0], arguments[1:]
+    if arguments[:1] and arguments[0] in RESULTS:
+        folder, *arguments = arguments
     in_workshop(session, "python", f"examples/{folder}/results.py", *arguments)
 
 

@@ -28,7 +28,7 @@ from fl_text import (
     rescoring,
     token_model,
 )
-from fl_vision import detection, transforms
+from fl_vision import detection, detectors, transforms
 from fl_vision import models as vision_models
 
 PACKAGES: dict[str, Any] = {
@@ -53,6 +53,7 @@ PACKAGES: dict[str, Any] = {
     "vision": vision,
     "vision.datasets": vision.datasets,
     "vision.detection": detection,
+    "vision.detectors": detectors,
     "vision.transforms": transforms,
     "vision.models": vision_models,
     "text": text,

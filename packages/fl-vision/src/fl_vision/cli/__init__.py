@@ -27,6 +27,8 @@ COMMANDS = {
     "train": "train a classifier; writes checkpoint, log, curves and a report",
     "eval": "accuracy of a classifier, figures of each class, confusion matrix",
     "predict": "classes of image files, as text, CSV or JSON",
+    "detect": "train, evaluate and apply detectors of objects",
+    "prepare": "write data sets to try the other commands with",
     "augment": "a picture of what random changes make of an image",
     "info": "network, parameters and operations of a run; or a data set",
     "bench": "how fast networks compute and learn, by phases of a step",

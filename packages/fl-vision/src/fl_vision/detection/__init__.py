@@ -28,6 +28,8 @@ from fl_vision.detection.matcher import HungarianMatcher as HungarianMatcher
 from fl_vision.detection.nms import batched_nms as batched_nms
 from fl_vision.detection.nms import nms as nms
 from fl_vision.detection.nms import soft_nms as soft_nms
+from fl_vision.detection.postprocess import detr_detections as detr_detections
+from fl_vision.detection.postprocess import retinanet_detections as retinanet_detections
 from fl_vision.detection.retinanet_criterion import DensePrediction as DensePrediction
 from fl_vision.detection.retinanet_criterion import RetinaNetCriterion as RetinaNetCriterion
 from fl_vision.detection.set_criterion import SetCriterion as SetCriterion

@@ -23,8 +23,9 @@ class SetCriterion(nn.Module):
     matcher       `HungarianMatcher()` if None; the pairs of each layer are its own
     weight_ce, weight_bbox, weight_giou  factors in the sum over losses
     no_object     the weight of class "no object" in the cross entropy
-    communicator  box losses are divided by the mean number of boxes over these ranks, at least 1.
-                  Give it the communicator of the Trainer
+    communicator  box losses are divided by the mean number of boxes over these ranks, at least 1,
+                  and the cross entropy by the mean weight of all queries. Give it the communicator
+                  of the Trainer: with equal shares the gradients are those of one rank
 
     Raises ArgumentError, DTypeError.
     """
@@ -80,7 +81,7 @@ class SetCriterion(nn.Module):
         layers = {"": outputs, **{f"_{k}": layer for k, layer in enumerate(auxiliary)}}
         found: dict[str, ft.Array] = {}
         objects: list[HostObjects] | None = None
-        number = 1.0
+        number = weight = 1.0
         for ending, layer in layers.items():
             what = f"outputs.auxiliary[{ending[1:]}]" if ending else "outputs"
             logits, boxes = (field(where, what, layer, name) for name in ("logits", "boxes"))
@@ -92,13 +93,18 @@ class SetCriterion(nn.Module):
                 )
             if objects is None:
                 objects = read_objects(where, targets, len(logits), self.classes, True)
-                number = self._boxes_per_rank(objects, logits)
-            for name, loss in self._layer(logits, boxes, objects, number).items():
+                number, weight = self._per_rank(objects, logits)
+            for name, loss in self._layer(logits, boxes, objects, number, weight).items():
                 found[name + ending] = loss
         return found
 
     def _layer(
-        self, logits: ft.Array, boxes: ft.Array, objects: list[HostObjects], number: float
+        self,
+        logits: ft.Array,
+        boxes: ft.Array,
+        objects: list[HostObjects],
+        number: float,
+        weight: float,
     ) -> dict[str, ft.Array]:
         images, queries = boxes.shape[:2]
         pairs = self.matcher.match(logits, boxes, objects)
@@ -119,6 +125,7 @@ class SetCriterion(nn.Module):
         ce = nn.cross_entropy(
             logits,
             constant(classes, ft.int64),
+            "sum",
             axis=2,
             weight=constant(weights, logits.dtype),
         )
@@ -127,15 +134,22 @@ class SetCriterion(nn.Module):
         found_corners, true_corners = (box_convert(x, "cxcywh", "xyxy") for x in (found, truth))
         giou = ft.sum(1.0 - paired_box_iou(found_corners, true_corners, True))
         bbox = ft.sum(ft.absolute(found - truth))
-        return {"loss_ce": ce, "loss_bbox": bbox / number, "loss_giou": giou / number}
+        return {"loss_ce": ce / weight, "loss_bbox": bbox / number, "loss_giou": giou / number}
 
-    def _boxes_per_rank(self, objects: list[HostObjects], like: ft.Array) -> float:
-        number = float(sum(len(one.labels) for one in objects))
+    def _per_rank(self, objects: list[HostObjects], logits: ft.Array) -> tuple[float, float]:
+        """Boxes, and weights of all queries in the cross entropy: the mean over ranks."""
+        queries = logits.shape[1]
+        matched = sum(min(len(one.labels), queries) for one in objects)
+        counts = [sum(len(one.labels) for one in objects), matched, len(objects) * queries]
+        ranks = 1
         world = self.communicator
         if world is not None and world.world_size > 1:
-            total = ft.asarray(number, ft.float32, like.device, like.backend)
-            number = world.all_reduce(total, "sum").item() / world.world_size
-        return max(number, 1.0)
+            ranks = world.world_size
+            total = ft.asarray(counts, ft.int64, logits.device, logits.backend)
+            counts = world.all_reduce(total, "sum").tolist()
+        number, matched, everything = counts
+        weight = matched + (everything - matched) * self.no_object
+        return max(number / ranks, 1.0), weight / ranks or 1.0
 
     def extra_repr(self) -> str:
         return (

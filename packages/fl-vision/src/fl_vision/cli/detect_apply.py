@@ -1,0 +1,146 @@
+"""`fl-vision detect RUN --eval DATA`, and `fl-vision detect RUN IMAGE ...`."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import fl_tensor as ft
+from fl_data import decoded_file_name
+from fl_tensor.files import replacing
+from fl_vision.detection import CocoFigures, Detections
+from fl_vision.detectors import Detector, evaluate_detector, load_detector
+from fl_vision.detectors.evaluation import detected
+from fl_vision.detectors.pictures import PREDICTIONS, draw_attention, draw_boxes, draw_grid
+from fl_vision.detectors.sources import BoxSource
+from fl_vision.errors import DataFileError, DataMissingError, UsageError
+from fl_vision.images import read_image
+from fl_vision.transforms import picture_of
+
+COLUMNS = ("image", "left", "top", "right", "bottom", "class", "score")
+_BATCH = 8
+_SHOWN = 16
+
+
+def evaluate(given: argparse.Namespace) -> list[str]:
+    """COCO's figures of a run on images with boxes."""
+    detector = load_detector(given.run)
+    data = BoxSource(given.eval, given.image_dir, given.classes, given.skip_bad).open()
+    batch = given.batch_size or detector.recipe.batch_size
+    figures = evaluate_detector(detector, data, batch_size=batch)
+    if given.json is not None:
+        _write(given.json, json.dumps(asdict(figures), indent=1))
+    lines = [f"{len(data)} images", *str(figures).splitlines(), *_more(figures)]
+    if given.pictures is not None:
+        chosen = range(min(len(data), _SHOWN))
+        found = [one for _, one, _ in detected(detector, data, chosen, batch)]
+        given.pictures.mkdir(parents=True, exist_ok=True)
+        path = given.pictures / PREDICTIONS
+        draw_grid([data.image(n) for n in chosen], found, detector.classes, path, given.least)
+        lines.append(f"wrote {path}")
+    return lines
+
+
+def _more(figures: CocoFigures) -> list[str]:
+    """The figures by size, and recall."""
+
+    def row(*names: str) -> str:
+        shown = ((name, getattr(figures, name)) for name in names)
+        return ", ".join(f"{n} {'-' if value < 0 else f'{value:.4f}'}" for n, value in shown)
+
+    return [
+        row("ap", "ap50", "ap75"),
+        row("ap_small", "ap_medium", "ap_large"),
+        row("ar1", "ar10", "ar100"),
+        row("ar_small", "ar_medium", "ar_large"),
+    ]
+
+
+def predict(given: argparse.Namespace) -> list[str]:
+    """Boxes in image files: as CSV on standard output, or in files."""
+    if not 0 <= given.least <= 1:
+        raise UsageError(f"[detect] --least {given.least:g}: give a score from 0 to 1")
+    detector = load_detector(given.run)
+    rows: list[dict[str, Any]] = []
+    bad: list[str] = []
+    written: list[str] = []
+    for start in range(0, len(given.images), _BATCH):
+        read: list[tuple[Path, ft.Tensor]] = []
+        for path in given.images[start : start + _BATCH]:
+            try:
+                read.append((path, read_image(path)))
+            except (DataFileError, DataMissingError) as error:
+                bad.append(str(error))
+        if bad and not given.skip_bad:
+            raise UsageError(f"[detect] an image cannot be read (--skip-bad goes on): {bad[0]}")
+        if not read:
+            continue
+        for (path, image), found in zip(
+            read, detector.detect([image for _, image in read]), strict=True
+        ):
+            rows.append(_record(path, image, found, detector.classes, given.least))
+            if given.pictures is not None:
+                written += _pictures(given, detector, path, image, found)
+    lines = [f"left out {len(bad)} images that cannot be read:", *bad] if bad else []
+    if given.json is not None:
+        _write(given.json, json.dumps(rows, indent=1))
+    table = _csv(rows)
+    if given.csv is not None:
+        _write(given.csv, table)
+    elif given.json is None:
+        lines = [*table.splitlines(), *lines]
+    return lines + [f"wrote {name}" for name in written]
+
+
+def _record(
+    path: Path, image: ft.Tensor, found: Detections, classes: tuple[str, ...], least: float
+) -> dict[str, Any]:
+    _, height, width = image.shape
+    each = zip(found.boxes.tolist(), found.scores.tolist(), found.labels.tolist(), strict=True)
+    boxes = [
+        {"box": [round(x, 2) for x in box], "class": classes[label], "score": round(score, 4)}
+        for box, score, label in each
+        if score >= least
+    ]
+    name = decoded_file_name(str(path))
+    return {"image": name, "width": width, "height": height, "boxes": boxes}
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        for one in row["boxes"]:
+            writer.writerow([row["image"], *one["box"], one["class"], one["score"]])
+    return text.getvalue()
+
+
+def _pictures(
+    given: argparse.Namespace, detector: Detector, path: Path, image: ft.Tensor, found: Detections
+) -> list[str]:
+    """Write the pictures of an image; their paths."""
+    given.pictures.mkdir(parents=True, exist_ok=True)
+    out = given.pictures / f"{path.stem}.png"
+    for number in range(2, 1 << 20):
+        if not out.exists() or given.overwrite:
+            break
+        out = given.pictures / f"{path.stem}-{number}.png"
+    with replacing(out) as file:
+        picture_of(draw_boxes(image, found, detector.classes, given.least)).save(file, "PNG")
+    names = [str(out)]
+    if given.attention:
+        attention = out.with_name(f"{out.stem}-attention.png")
+        draw_attention(detector, image, attention)
+        names.append(str(attention))
+    return names
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path, parents=True) as file:
+        file.write(text.encode())
