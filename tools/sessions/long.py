@@ -32,7 +32,7 @@ def programs(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["fl-speech", "fl-text", "fl-vision"], **shared)
 def results(session: nox.Session) -> None:
-    """Trainings behind figures: of spoken digits (`-- ctc asg` for a part), or of a folder of RESULTS
+    """Trainings behind figures: of spoken digits (`-- ctc asg` for a part), or of one of RESULTS
     (`-- language_models char bert`). Needs FL_TEST_DATA."""
     folder, arguments = "spoken_digits", session.posargs
     if arguments[:1] and arguments[0] in RESULTS:

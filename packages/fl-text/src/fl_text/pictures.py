@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fl_nn import plot
-from fl_nn.training.log import JsonLog
+from fl_nn.extend import JsonLog
 
 
 def draw_curves(

@@ -24,6 +24,8 @@ from fl_vision.errors import UsageError
 from fl_vision.models.by_name import create_network, network_names, parameter_count
 from fl_vision.transforms import Normalise
 
+__all__ = ["Classified", "Classifier", "load_classifier"]
+
 METADATA = "fl_vision"
 _FORMAT = 1
 _MAX_CLASSES = 100_000

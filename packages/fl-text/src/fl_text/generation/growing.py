@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 from fl_text.models.caches import StateCache, join_rows
 
-if TYPE_CHECKING:
-    from fl_text.generation.network import CompiledNetwork
+
+class GrowingNetwork(Protocol):
+    """What a `GrowingState` needs of the network that it is for, a `CompiledNetwork`."""
+
+    network: Any
+    vocabulary: int | None
+
+    def numbers(self, values: Any) -> Any:
+        """Whole numbers as a tensor where the network is."""
+        ...
 
 
 def takes_fixed_caches(network: Any, caches: Sequence[Any]) -> bool:
@@ -43,7 +51,7 @@ class _Group:
 class GrowingState:
     """The caches of rows, in batches of equal length."""
 
-    def __init__(self, of: CompiledNetwork, rows: list[list[int]]) -> None:
+    def __init__(self, of: GrowingNetwork, rows: list[list[int]]) -> None:
         self._of = of
         by_length: dict[int, list[int]] = {}
         for number, row in enumerate(rows):

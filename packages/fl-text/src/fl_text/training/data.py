@@ -21,6 +21,8 @@ from fl_text.recipe import Recipe
 from fl_text.tokenizer import Tokenizer
 from fl_text.training.objective import has_places
 
+__all__ = ["make_tokenizer", "open_texts", "training_batches", "valid_batches"]
+
 IGNORED = -100
 #: Batches of lines have widths that are multiples of so many tokens: compiled backends plan every
 #: shape once.

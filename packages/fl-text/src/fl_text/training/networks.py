@@ -12,6 +12,8 @@ from fl_text.language_model_folder import build_network
 from fl_text.models.gcnn import GCNN_14B
 from fl_text.recipe import Recipe
 
+__all__ = ["make_network", "network_settings"]
+
 KINDS = {
     "transformer": "TransformerLanguageModel",
     "gcnn": "GCNN",

@@ -1,4 +1,4 @@
-"""What commands say about data sets, and how they load them."""
+"""Options of data sets, and their loading."""
 
 from __future__ import annotations
 

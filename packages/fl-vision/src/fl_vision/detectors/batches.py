@@ -25,6 +25,8 @@ from fl_vision.transforms import (
 )
 from fl_vision.transforms.detection import detection_training
 
+__all__ = ["make_augmentation", "training_batches"]
+
 # Streams of random numbers that must not be one another's.
 _ORDER, _CHANGES = 1, 2
 

@@ -10,6 +10,8 @@ from fl_vision.detectors.network import BACKBONES
 from fl_vision.detectors.recipe import DetectionRecipe
 from fl_vision.models import parameter_groups
 
+__all__ = ["factor", "make_optimizer", "make_schedule"]
+
 
 def make_optimizer(detector: Detector) -> nn.Optimizer:
     """One over what is not frozen; the backbone may have a learning rate of its own."""

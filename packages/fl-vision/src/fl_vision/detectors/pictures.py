@@ -81,7 +81,7 @@ def decoder_attention(detector: Detector, image: ft.Tensor) -> ft.Tensor:
             _, _, height, width = maps[0]
             known = reduce_mask(mask, height, width)
             size = layer.head_size
-            q, k, _ = layer._project(query, key, key, False)
+            q, k = _projected(layer, query, key)
             scores = ft.matmul(q, ft.swapaxes(k, 2, 3)) * (1.0 / math.sqrt(size))
             allowed = known.reshape(1, 1, 1, height * width)
             scores = ft.where(allowed, scores, ft.full_like(scores, -1e9))
@@ -93,6 +93,17 @@ def decoder_attention(detector: Detector, image: ft.Tensor) -> ft.Tensor:
     rows, columns = sum(any(row) for row in inside), sum(inside[0])
     found = weights.reshape(weights.shape[0], height, width)[:, :rows, :columns]
     return found.tensor if hasattr(found, "tensor") else found
+
+
+def _projected(layer: Any, query: ft.Array, key: ft.Array) -> tuple[ft.Array, ft.Array]:
+    """Queries and keys (N, heads, steps, size) of an `nn.MultiHeadAttention`."""
+    found = []
+    parts = zip(ft.split(layer.in_proj_weight, 3, 0), ft.split(layer.in_proj_bias, 3, 0))
+    for x, (weight, bias) in zip((query, key), parts):
+        y = ft.linear(x, weight, bias)
+        y = y.reshape(*y.shape[:2], layer.heads, layer.head_size)
+        found.append(ft.swapaxes(y, 1, 2))
+    return found[0], found[1]
 
 
 @checked

@@ -1,4 +1,4 @@
-"""What a recipe says of network, loss, optimizer and learning rate."""
+"""Network, loss, optimizer and learning rates of a recipe."""
 
 from __future__ import annotations
 
