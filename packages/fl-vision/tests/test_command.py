@@ -251,9 +251,14 @@ def test_one_figure_decides_and_the_report_says_of_which_weights(
     file = f"best-{best:04d}.safetensors"
     said = f"weights of epoch {best}, which has the best accuracy on held-out samples ({file})"
     assert printed[-2] == said
-    assert run("eval", out)[-2:] == printed[-2:]
-    assert run("eval", out / file)[-2:] == [f"weights of epoch {best}", printed[-1]]
-    assert run("eval", out / "checkpoint.safetensors")[-2] == f"weights of epoch {best + 2}"
+    top = "test accuracy of the best five"
+
+    def evaluated(path: Path) -> list[str]:
+        return [line for line in run("eval", path) if not line.startswith(top)][-2:]
+
+    assert evaluated(out) == printed[-2:]
+    assert evaluated(out / file) == [f"weights of epoch {best}", printed[-1]]
+    assert evaluated(out / "checkpoint.safetensors")[0] == f"weights of epoch {best + 2}"
     assert run("train", "--resume", "--quiet", "--out", out)[-2:] == printed[-2:]
 
 
@@ -263,7 +268,7 @@ def test_without_a_choice_the_weights_are_the_last(
 ) -> None:
     data = ["--dataset", "mnist", "--data-dir", digits_dir, *SMALL, "--out", tmp_path / "run"]
     assert run("train", *data)[-2] == "weights of epoch 2, the last"
-    assert run("eval", tmp_path / "run")[-2] == "weights of epoch 2"
+    assert "weights of epoch 2" in run("eval", tmp_path / "run")
 
 
 def test_a_folder_of_images(
