@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import fl_tensor as ft
 from accepted import ACCEPTED
 from cases import Target, cases_of
 from targets import PUBLIC, TARGETS, UNTRIED
@@ -14,7 +15,12 @@ from worker import outcomes
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_the_good_arguments_are_good(target: Target, tmp_path: Path) -> None:
-    target.call(tmp_path)
+    # A call of `ft.use` stays in force, and models that several targets share would be elsewhere.
+    before = ft.current_backend()
+    try:
+        target.call(tmp_path)
+    finally:
+        ft.use(before)
 
 
 def test_everything_public_is_tried() -> None:
