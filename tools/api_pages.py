@@ -31,14 +31,11 @@ MODULES = """
     fl_nn fl_nn.arch fl_nn.init fl_nn.lora fl_nn.plot fl_nn.quantization fl_nn.rename
     fl_speech fl_speech.criteria fl_speech.datasets fl_speech.effects fl_speech.features
     fl_speech.inference fl_speech.models fl_speech.reports fl_speech.training
-    fl_vision fl_vision.models
-    fl_text fl_text.decoder fl_text.evaluation fl_text.heads fl_text.language_model
-    fl_text.language_model_folder fl_text.models fl_text.ngram fl_text.training
-    fl_text.rescoring fl_text.token_model
-    fl_vision fl_vision.detection fl_vision.models
-    fl_text fl_text.decoder fl_text.language_model fl_text.models fl_text.ngram fl_text.token_model
-    fl_text fl_text.decoder fl_text.generation fl_text.language_model fl_text.models fl_text.ngram
-    fl_text.token_model
+    fl_vision fl_vision.datasets fl_vision.detection fl_vision.detectors fl_vision.models
+    fl_vision.transforms
+    fl_text fl_text.decoder fl_text.evaluation fl_text.generation fl_text.heads
+    fl_text.language_model fl_text.language_model_folder fl_text.models fl_text.ngram
+    fl_text.rescoring fl_text.token_model fl_text.training
 """.split()
 
 

@@ -22,6 +22,11 @@ IdxWriter = Callable[..., Path]
 sys.path.append(str(Path(__file__).parent))  # tests import `boxed_images` from there
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Without a compiler kernels run in the interpreter, which says so."""
+    config.addinivalue_line("filterwarnings", "ignore:kernels run in the interpreter")
+
+
 @pytest.fixture
 def write_idx(tmp_path: Path) -> IdxWriter:
     """write_idx(name, element code, dimensions, payload bytes) -> path."""
