@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
+from fl_nn.extend import arange_like
 from fl_text.errors import TextError
 from fl_text.generation.growing import GrowingState, takes_fixed_caches
 
@@ -111,7 +112,7 @@ class CompiledNetwork:
         self, tokens: Any, pads: Any, column: Any, keys: list[Any], values: list[Any]
     ) -> tuple[Any, list[Any], list[Any]]:
         """One more token (N, 1) for each row, in this column: its scores, keys and values."""
-        places = ft.arange(keys[0].shape[2], dtype=ft.int64, device=pads.device)
+        places = arange_like(pads, 0, keys[0].shape[2], ft.int64)
         visible = ft.logical_and(places >= pads[:, None], places < column)
         pairs = zip(keys, values, strict=True)
         views = [nn.CacheStep(column - pads, k, v, visible) for k, v in pairs]
