@@ -108,9 +108,10 @@ def test_wav2vec2_scores_go_through_a_lexicon(wav2vec2):
     best = decoder.decode(np.asarray(scores.tolist(), np.float32))[0]
     assert best.words
     assert np.isfinite(best.score)
-    # The frames of the best path spell the words.
-    path = [names[token] for token in best.tokens]
-    assert "".join(collapsed(path)).replace("|", " ").split() == best.text.split()
+    # The frames of the best path spell the words, and perhaps the beginning of one more.
+    path = "".join(collapsed([names[token] for token in best.tokens]))
+    whole, _, _ = path.rpartition("|")
+    assert whole.replace("|", " ").split() == best.text.split()
 
 
 def collapsed(path):

@@ -11,6 +11,9 @@ import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.quantization import Int8Embedding, Int8Linear, quantize_weights
+from fl_tensor.testing import needs
+
+pytestmark = needs("int8")
 
 
 def draw(*shape, seed=0):
