@@ -25,7 +25,7 @@ from sessions.workspace import (
 def isolated(session: nox.Session, package: str) -> None:
     """A fresh environment, one wheel and what it declares, its tests, outside the checkout.
 
-    `tests` runs all of them, so each fifth test of a file will do here (`-- --every 1`: all).
+    `tests` runs all of them, so each tenth test of a file will do here (`-- --every 1`: all).
     """
     install_wheels(session, *map(wheel, closure(package)), *test_requirements(package))
     if package not in BACKENDS:  # a library of a backend is none of what is above the contract
@@ -34,7 +34,7 @@ def isolated(session: nox.Session, package: str) -> None:
     with outside_the_checkout(ROOT / folder_of(package) / "tests") as folder:
         shutil.copy(ROOT / "tools" / "sample_plugin.py", folder)
         session.chdir(folder)
-        sample = ["-p", "sample_plugin", "--every", "5"]
+        sample = ["-p", "sample_plugin", "--every", "10"]
         options = ["-q", "-p", "no:cacheprovider", *sample, *session.posargs]
         session.run("python", "-m", "pytest", *options, package)
 
@@ -70,7 +70,7 @@ def thirdparty(session: nox.Session) -> None:
 def portability(session: nox.Session) -> None:
     """The tests of fl-autograd and fl-nn on a backend in pure Python, without NumPy above it.
 
-    `tests` runs all of them on NumPy. Here each third test of a file will do, and of the cases
+    `tests` runs all of them on NumPy. Here each fifth test of a file will do, and of the cases
     marked fl_heavy a quarter (`-- --every 1 --fl-sample 1`: all).
     """
     packages = ["fl-autograd", "fl-nn"]
@@ -82,7 +82,7 @@ def portability(session: nox.Session) -> None:
     with outside_the_checkout(*(ROOT / "packages" / name / "tests" for name in packages)) as folder:
         shutil.copy(ROOT / "tools" / "sample_plugin.py", folder)
         session.chdir(folder)
-        sample = ["-p", "sample_plugin", "--every", "3", "--fl-sample", "0.25"]
+        sample = ["-p", "sample_plugin", "--every", "5", "--fl-sample", "0.25"]
         options = ["-q", "-p", "no:cacheprovider", *sample, *session.posargs]
         command = ["python", "-m", "pytest", *options, *packages]
         session.run(*command, env={"FL_TENSOR_BACKEND": "acme"})

@@ -86,11 +86,11 @@ def vectors(session: nox.Session) -> None:
 def deferred(session: nox.Session, package: str) -> None:
     """The tests of what stands on the contract, on `jit`, all of it in kernels, planned at once.
 
-    Each fourth test of a file (`-- --every 1`: all).
+    Each eighth test of a file (`-- --every 1`: all).
     """
     env = {"FL_TENSOR_BACKEND": "jit", **FORCED, **kernels(session)}
     options = ["-p", "no:cacheprovider", *suite(package)]
-    pytest_in_workshop(session, *options, workers=2, every=4, env=env)
+    pytest_in_workshop(session, *options, workers=2, every=8, env=env)
 
 
 @nox.session(tags=["fl-tensor", "fl-nn"], **shared)
@@ -98,7 +98,7 @@ def deferred(session: nox.Session, package: str) -> None:
 def kernel_libraries(session: nox.Session, library: str) -> None:
     """Products, convolutions and layers made of them, however small, by one kernel library alone.
 
-    The tests of dispatch, the library's own, the kit's, and each third of those of layers and
+    The tests of dispatch, the library's own, the kit's, and each sixth of those of layers and
     gradients (`-- --every 1`: all); on `jit`, in plans and at once.
     """
     skip_without_wheel(session, library)
@@ -117,4 +117,4 @@ def kernel_libraries(session: nox.Session, library: str) -> None:
         # `deferred` runs these with generated kernels in plans, and all others.
         if library != "generated" or smallest == NEVER:
             options = ["-p", "no:cacheprovider", *above, *part]
-            pytest_in_workshop(session, *options, every=3, env=env)
+            pytest_in_workshop(session, *options, every=6, env=env)
