@@ -61,10 +61,10 @@ def _beside_ctc(place: Place, kind: str) -> list[Figure]:
 
 
 def speakers(place: Place) -> list[Figure]:
-    """Each speaker held out once: letters by ASG, trained on the others; nothing is chosen."""
+    """Each speaker held out once: letters by CTC, trained on the others; nothing is chosen."""
     found, known = [], []
     for name in sorted({one.speaker for one in read_digits(place.data)}):
-        free, rate = rates(place, "spoken-digits-asg", f"asg-without-{name}", hold=name)
+        free, rate = rates(place, RECIPE, f"without-{name}", hold=name)
         found += [
             Figure(f"{name}: WER greedy", free),
             Figure(f"{name}: WER with lexicon", rate),
