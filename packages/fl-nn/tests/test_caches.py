@@ -44,7 +44,7 @@ def test_a_fixed_cache_selects_rows():
     near(attend(last, cache=fixed), attend(last, cache=cache))
 
 
-def test_a_fixed_cache_refuses_more_steps_than_it_has_room_for():
+def test_a_fixed_cache_refuses_more_steps_than_its_capacity():
     cache = nn.FixedKVCache(4)
     layer()(steps(1, 3), cache=cache)
     with pytest.raises(nn.ModuleError, match=r"3 steps and 2 more, the capacity is 4: .*KVCache"):
@@ -104,7 +104,7 @@ def test_padding_before_a_row_changes_nothing(options):
     assert bool(ft.all(ft.isfinite(found)).item())
 
 
-def test_a_step_has_its_mask_in_itself():
+def test_a_cache_step_refuses_other_masks():
     view = nn.CacheStep(ft.asarray([0]))
     with pytest.raises(nn.ModuleError, match="a CacheStep has its mask in `visible`"):
         layer()(steps(1, 2), key_mask=ft.ones((1, 2), ft.bool), cache=view)
@@ -157,7 +157,7 @@ def test_positions_of_each_row_fit_the_batch():
 
 @pytest.mark.parametrize("more", [1, 3, 6])
 @pytest.mark.parametrize("window", [1, 2, 4, 20])
-def test_a_window_counts_the_steps_that_are_seen(more, window):
+def test_a_window_masks_older_steps(more, window):
     """Of a row with two columns of padding, beside attention with a mask."""
     q, k, v = (ft.Generator(seed).normal((1, 4, 5 + more, 8)) for seed in range(3))
     room = ft.zeros((1, 4, 2, 8)) + 50.0

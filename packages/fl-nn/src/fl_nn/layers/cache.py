@@ -94,7 +94,7 @@ class FixedKVCache:
                 f"{self.capacity}: make it with a larger one, or take a KVCache, which grows"
             )
         if self.all_keys is None:
-            self.all_keys, self.all_values = self._room(keys), self._room(values)
+            self.all_keys, self.all_values = self._allocated(keys), self._allocated(values)
         for known, more in ((self.all_keys, keys), (self.all_values, values)):
             if (*more.shape[:2], more.shape[3]) != (*known.shape[:2], known.shape[3]):
                 raise ft.ShapeError(
@@ -104,7 +104,7 @@ class FixedKVCache:
             known[:, :, first:last] = tensor_of(more)
         self._steps = last
 
-    def _room(self, like: ft.Array) -> ft.Array:
+    def _allocated(self, like: ft.Array) -> ft.Array:
         n, heads, _, size = like.shape
         shape = (n, heads, self.capacity, size)
         return ft.zeros(shape, like.dtype, like.device, like.backend)
@@ -179,7 +179,7 @@ class CacheStep(Checked):
         shared, capacity = self.keys.shape[1], self.keys.shape[2]
         q = (q * scale).reshape(n, shared, heads // shared * steps, size)
         before = ft.matmul(q, ft.swapaxes(self.keys, 2, 3))
-        seen = self._seen(q, steps, capacity, window)
+        seen = self._mask(q, steps, capacity, window)
         if seen is not None:
             flat = before.shape
             before = ft.where(seen, before.reshape(n, heads, steps, capacity), -math.inf)
@@ -195,7 +195,7 @@ class CacheStep(Checked):
         mixed = ft.matmul(old, self.values) + ft.matmul(new, v)
         return mixed.reshape(n, heads, steps, v.shape[3])
 
-    def _seen(self, x: ft.Array, steps: int, capacity: int, window: int | None) -> ft.Array | None:
+    def _mask(self, x: ft.Array, steps: int, capacity: int, window: int | None) -> ft.Array | None:
         """Which earlier steps the new ones see, (batch, 1, 1 or new steps, capacity); None: all."""
         seen = None if self.visible is None else self.visible[:, None, None, :]
         if window is None or window >= capacity + steps:
