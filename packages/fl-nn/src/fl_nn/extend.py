@@ -13,6 +13,10 @@ from fl_nn.losses.reduction import reduce as reduce
 from fl_nn.padding import padding_mask as padding_mask
 from fl_nn.padding import whole_lengths as whole_lengths
 from fl_nn.padding import with_lengths as with_lengths
+from fl_nn.setting_rules import SettingRule as SettingRule
+from fl_nn.setting_rules import kind_of as kind_of
+from fl_nn.setting_rules import rule_of as rule_of
+from fl_nn.setting_rules import setting as setting
 from fl_nn.training.log import JsonLog as JsonLog
 from fl_nn.values import arange_like as arange_like
 from fl_nn.values import tensor_of as tensor_of

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from fl_nn.extend import kind_of, rule_of
+from fl_nn.extend import setting as _f
 from fl_speech.errors import RecipeError
 from fl_speech.relabelling import relabelling_plan, relabelling_problem
 from fl_tensor import untrusted_json
@@ -17,39 +19,6 @@ from fl_tensor.files import open_regular
 __all__ = ["Recipe", "recipe_names"]
 
 _MAX_BYTES = 1 << 20
-_GREATEST = 1e15
-
-
-class Rule(NamedTuple):
-    """What a setting may be: numbers from `least` (or above it) to `most`, or one of `choices`."""
-
-    group: str
-    help: str
-    least: float = 0.0
-    most: float = _GREATEST
-    above: bool = False
-    choices: tuple[str, ...] = ()
-
-    def problem(self, value: Any, kind: type) -> str | None:
-        """What is wrong with a value, in words."""
-        if kind is bool or isinstance(value, bool):
-            return None if kind is bool and isinstance(value, bool) else "give true or false"
-        if kind is str:
-            if not isinstance(value, str) or "\0" in value:
-                return "give text"
-            if self.choices and value not in self.choices:
-                return f"give one of {', '.join(self.choices)}"
-            return None
-        if not isinstance(value, int if kind is int else (int, float)):
-            return f"give {'a whole' if kind is int else 'a'} number"
-        if not self.least <= value <= self.most or (self.above and value == self.least):
-            most = "" if self.most == _GREATEST else f", and at most {self.most:g}"
-            return f"give {'more than' if self.above else 'at least'} {self.least:g}{most}"
-        return None
-
-
-def _f(default: Any, group: str, help: str, *limits: Any, **more: Any) -> Any:
-    return field(default=default, metadata={"rule": Rule(group, help, *limits, **more)})
 
 
 #: Beginnings of help texts that several settings share.
@@ -74,7 +43,7 @@ class Recipe:
     stride_ms: float = _f(10.0, "features", "distance of frames", 0, 1000, True)
     low_hz: float = _f(0.0, "features", "lowest frequency of the filters")
     high_hz: float = _f(0.0, "features", "highest frequency; 0: half the rate")
-    mel_floor: float = _f(1.0, "features", "least output of a filter", 0, _GREATEST, True)
+    mel_floor: float = _f(1.0, "features", "least output of a filter", above=True)
     deltas: int = _f(0, "features", f"frames of derivatives on each side; {_NONE}", 0, 100)
     normalise: str = _f(
         "utterance",
@@ -281,17 +250,6 @@ class Recipe:
     def values(self) -> dict[str, Any]:
         """All settings as plain values."""
         return asdict(self)
-
-
-def rule_of(each: Field[Any]) -> Rule:
-    """What a field of `Recipe` may be."""
-    rule: Rule = each.metadata["rule"]
-    return rule
-
-
-def kind_of(each: Field[Any]) -> type:
-    """The type of a field of `Recipe`: str, int, float or bool."""
-    return type(each.default)
 
 
 def recipe_names() -> tuple[str, ...]:

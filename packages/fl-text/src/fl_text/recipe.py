@@ -9,11 +9,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from fl_nn.extend import kind_of, rule_of
+from fl_nn.extend import setting as _f
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular
 from fl_text.errors import RecipeError
-from fl_text.recipe_rules import kind_of, rule_of
-from fl_text.recipe_rules import setting as _f
 
 __all__ = ["Recipe", "recipe_names"]
 

@@ -4,61 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+from fl_nn.extend import SettingRule as Rule
+from fl_nn.extend import kind_of, rule_of, setting
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular
 from fl_vision.errors import RecipeError
 
-__all__ = ["Rule", "Settings", "setting"]
+__all__ = ["Rule", "Settings", "kind_of", "rule_of", "setting"]
 
 _MAX_BYTES = 1 << 20
-_GREATEST = 1e15
 _Any = TypeVar("_Any", bound="Settings")
-
-
-class Rule(NamedTuple):
-    """What a setting may be: numbers from `least` (or above it) to `most` (or below it), or one of
-    `choices`. `group` and `help` are for the list of options."""
-
-    group: str
-    help: str
-    least: float = 0.0
-    most: float = _GREATEST
-    above: bool = False
-    below: bool = False
-    choices: tuple[str, ...] = ()
-
-    def problem(self, value: Any, kind: type) -> str | None:
-        """What is wrong with a value, in words."""
-        if kind is bool or isinstance(value, bool):
-            return None if kind is bool and isinstance(value, bool) else "give true or false"
-        if kind is str:
-            if not isinstance(value, str) or "\0" in value:
-                return "give text"
-            if self.choices and value not in self.choices:
-                return f"give one of {', '.join(self.choices)}"
-            return None
-        if not isinstance(value, int if kind is int else (int, float)):
-            return f"give {'a whole' if kind is int else 'a'} number"
-        inside = self.least <= value <= self.most
-        if (
-            not inside
-            or (self.above and value == self.least)
-            or (self.below and value == self.most)
-        ):
-            most = f", and {'below' if self.below else 'at most'} {self.most:g}"
-            most = "" if self.most == _GREATEST else most
-            return f"give {'more than' if self.above else 'at least'} {self.least:g}{most}"
-        return None
-
-
-def setting(default: Any, group: str, help: str, *limits: Any, **more: Any) -> Any:
-    """A field of `Settings` with its `Rule`."""
-    return field(default=default, metadata={"rule": Rule(group, help, *limits, **more)})
 
 
 @dataclass(frozen=True)
@@ -159,14 +119,3 @@ class Settings:
         if len(text) > _MAX_BYTES:
             raise RecipeError(f"{name}: longer than {_MAX_BYTES} bytes")
         return name, text
-
-
-def rule_of(each: Field[Any]) -> Rule:
-    """What a field of `Settings` may be."""
-    rule: Rule = each.metadata["rule"]
-    return rule
-
-
-def kind_of(each: Field[Any]) -> type:
-    """The type of a field of `Settings`: str, int, float or bool."""
-    return type(each.default)

@@ -11,7 +11,8 @@ from typing import Any
 
 import fl_memory
 import fl_tensor as ft
-from fl_speech.recipe import Recipe, kind_of, rule_of
+from fl_nn.extend import kind_of, rule_of
+from fl_speech.recipe import Recipe
 
 
 def recipe_options(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import fl_memory
 import fl_tensor as ft
+from fl_nn.extend import kind_of, rule_of
 from fl_text.recipe import Recipe
-from fl_text.recipe_rules import kind_of, rule_of
 
 
 def recipe_options(parser: argparse.ArgumentParser) -> None:

@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 _GREATEST = 1e15
 
 
-class Rule(NamedTuple):
-    """What a setting may be: numbers from `least` (or above it) to `most`, or one of `choices`."""
+class SettingRule(NamedTuple):
+    """What a setting may be: numbers from `least` (or above it) to `most` (or below it), or one of
+    `choices`. `group` and `help` are for the list of options."""
 
     group: str
     help: str
     least: float = 0.0
     most: float = _GREATEST
     above: bool = False
+    below: bool = False
     choices: tuple[str, ...] = ()
 
     def problem(self, value: Any, kind: type) -> str | None:
@@ -30,23 +32,30 @@ class Rule(NamedTuple):
             return None
         if not isinstance(value, int if kind is int else (int, float)):
             return f"give {'a whole' if kind is int else 'a'} number"
-        if not self.least <= value <= self.most or (self.above and value == self.least):
-            most = "" if self.most == _GREATEST else f", and at most {self.most:g}"
+        inside = self.least <= value <= self.most
+        if (
+            not inside
+            or (self.above and value == self.least)
+            or (self.below and value == self.most)
+        ):
+            most = f", and {'below' if self.below else 'at most'} {self.most:g}"
+            most = "" if self.most == _GREATEST else most
             return f"give {'more than' if self.above else 'at least'} {self.least:g}{most}"
         return None
 
 
 def setting(default: Any, group: str, help: str, *limits: Any, **more: Any) -> Any:
-    """A field with a rule, whose other arguments are those of `Rule`."""
-    return field(default=default, metadata={"rule": Rule(group, help, *limits, **more)})
+    """A field of str, int, float or bool, with a rule whose other arguments are those of
+    `SettingRule`."""
+    return field(default=default, metadata={"rule": SettingRule(group, help, *limits, **more)})
 
 
-def rule_of(each: Field[Any]) -> Rule:
-    """What a field of a recipe may be."""
-    rule: Rule = each.metadata["rule"]
+def rule_of(each: Field[Any]) -> SettingRule:
+    """What a field that `setting` made may be."""
+    rule: SettingRule = each.metadata["rule"]
     return rule
 
 
 def kind_of(each: Field[Any]) -> type:
-    """The type of a field of a recipe: str, int, float or bool."""
+    """The type of a field that `setting` made: str, int, float or bool."""
     return type(each.default)
