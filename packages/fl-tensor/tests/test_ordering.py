@@ -142,6 +142,14 @@ def test_histogram_counts_as_numpy(dtype):
     assert np.array_equal(ft.histogram(ft.asarray(a), 20)[0].sum(), a.size)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_histogram_of_half_floats_with_both_zeros(seed):
+    values = np.asarray([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf], "float16")
+    a = np.random.default_rng(seed).choice(values, 6000)
+    counts = ft.histogram(ft.asarray(a), ft.asarray(np.asarray([-1.0, 0.0, 1.0], "float16")))[0]
+    assert counts.tolist() == [(a == -1).sum(), ((a == 0) | (a == 1)).sum()]
+
+
 def test_histogram_leaves_out_nan_and_what_is_outside():
     a = np.asarray([np.nan, -np.inf, -1.0, 0.0, 0.5, 1.0, 1.5, np.inf, -0.0])
     assert ft.histogram(ft.asarray(a), [0.0, 0.5, 1.0])[0].tolist() == [2, 2]
@@ -154,7 +162,9 @@ def test_histogram_leaves_out_nan_and_what_is_outside():
 def test_distinct_values_and_counts(make, dtype, equal_nan):
     a = make(dtype)
     values, counts = ft.unique(ft.asarray(a), return_counts=True, equal_nan=equal_nan)
-    want = np.unique(a, return_counts=True, equal_nan=equal_nan)
+    # NumPy's sort of float16 is wrong for both zeros on some processors: its floats are wide.
+    wide = a.astype(np.float32) if dtype == "float16" else a
+    want = np.unique(wide, return_counts=True, equal_nan=equal_nan)
     assert np.array_equal(values, want[0], equal_nan=np.dtype(dtype).kind == "f")
     assert np.array_equal(counts, want[1])
     everything = ft.unique(ft.asarray(a), True, True, True, equal_nan=equal_nan)

@@ -33,7 +33,7 @@ class Ordering(DerivedOps):
 
     def sort(self, x: Value, axis: int = -1, descending: bool = False) -> Value:
         out, keys = memory.cast(x.array, x.array.dtype), sortable(x)
-        kind: Any = None if _has_one_zero(keys) else "stable"
+        kind = _kind(keys)
         if x.dtype is bfloat16:
             out[...] = np.sort(keys, axis, kind)
         else:
@@ -108,18 +108,20 @@ class Ordering(DerivedOps):
         if weights is not None or bounds.ndim != 1 or len(bounds) < 2 or bounds[-1] != bounds[-1]:
             return super().histogram(x, edges, weights)
         # How many are below each edge, but not above the last one.
-        ordered = np.sort(sortable(x), None)
+        values = sortable(x)
+        ordered = np.sort(values, None, _kind(values))
         below = np.searchsorted(ordered, bounds)
         below[-1] = np.searchsorted(ordered, bounds[-1], "right")
         return NumpyAdapter(memory.owned(np.diff(below).astype(np.int64, copy=False)), int64)
 
 
-def _has_one_zero(a: Array) -> bool:
-    # Whether elements that are equal are also the same: a stable sort keeps 0.0 and -0.0 in order.
+def _kind(a: Array) -> Any:
+    # Equal elements are also the same, except 0.0 and -0.0: a stable sort keeps their order.
+    # NumPy's faster sort of float16 leaves out of order what has both (2.4, AVX-512).
     if a.dtype.kind != "f":
-        return True
+        return None
     zeros = a[a == 0]
-    return not np.signbit(zeros).any()
+    return "stable" if np.signbit(zeros).any() else None
 
 
 @errstate.quiet

@@ -40,7 +40,7 @@ def _few(dtype: DType, rng: np.random.Generator, shape: Shape) -> Operand:
 
 
 def _ascending(x: Operand) -> Operand:
-    return operand(np.sort(x.values), x.dtype)
+    return operand(np.sort(x.values, kind="stable"), x.dtype)
 
 
 def _sorted_searches(dtype: DType, rng: np.random.Generator) -> Iterator[Sample]:

@@ -70,7 +70,7 @@ def _quantile(
 
 
 def _one(row: HostArray, q: float, method: str, skip: bool) -> float:
-    values = np.sort(row[row == row] if skip else row)
+    values = np.sort(row[row == row] if skip else row, kind="stable")
     if not len(values) or np.isnan(values).any():
         return NAN
     place = q * (len(values) - 1)
