@@ -9,6 +9,7 @@ from tasks import Figure, Place, emissions, greedy, lexicon_rate, prepared, trai
 
 from fl_speech.datasets import ListFile, Utterance, read_digits, write_list_file
 from fl_speech.recipe import Recipe
+from fl_speech.recogniser import load_recogniser
 
 RECIPE = "spoken-digits-ctc"
 EPOCHS = Recipe.read(RECIPE).epochs
@@ -60,17 +61,43 @@ def _beside_ctc(place: Place, kind: str) -> list[Figure]:
     ]
 
 
+#: Other speakers have other vocal tracts.
+VOCAL_TRACTS = ("--vtlp", "0.2")
+
+
 def speakers(place: Place) -> list[Figure]:
     """Each speaker held out once: letters by CTC, trained on the others; nothing is chosen."""
     found, known = [], []
     for name in sorted({one.speaker for one in read_digits(place.data)}):
-        free, rate = rates(place, RECIPE, f"without-{name}", hold=name)
+        free, rate = rates(place, RECIPE, f"without-{name}", *VOCAL_TRACTS, hold=name)
         found += [
             Figure(f"{name}: WER greedy", free),
             Figure(f"{name}: WER with lexicon", rate),
         ]
         known.append(rate)
     return [*found, Figure("mean WER with lexicon", fmean(known), bar=15.0)]
+
+
+def speakers_in_torch(place: Place) -> list[Figure]:
+    """The table of `speakers`, beside the same trainings in PyTorch, which run one after another
+    and are not kept."""
+    from torch_recogniser import train_in_torch
+
+    own, known = speakers(place), []
+    found = []
+    for name in sorted({one.speaker for one in read_digits(place.data)}):
+        recipe = load_recogniser(place.out / f"without-{name}").recipe
+        lists = prepared(place, "--hold-out", name)
+        recogniser = train_in_torch(recipe, lists)
+        test = list(ListFile(lists / "test.lst", root="/"))
+        known.append(lexicon_rate(recogniser, emissions(recogniser, test)))
+        found.append(Figure(f"{name}: WER with lexicon, PyTorch", known[-1]))
+    theirs = fmean(known)
+    return [
+        *found,
+        Figure("mean WER with lexicon, PyTorch", theirs),
+        Figure("mean WER with lexicon", own[-1].value, bar=theirs + 2.0),
+    ]
 
 
 def pseudo(place: Place) -> list[Figure]:

@@ -1,12 +1,14 @@
 """Word error rates of recognisers of spoken digits: `results.py ctc asg`.
 
-Without names all experiments run. Options: `--data FOLDER` of the recordings, `--out FOLDER` for
-runs, and after `--` options of every `fl-speech train`, such as `-- --epochs 2`.
+Without names all experiments run, `speakers-torch` only where PyTorch is installed. Options:
+`--data FOLDER` of the recordings, `--out FOLDER` for runs, and after `--` options of every
+`fl-speech train`, such as `-- --epochs 2`.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import sys
@@ -23,6 +25,7 @@ EXPERIMENTS = {
     "asg": digits.asg,
     "seq2seq": digits.seq2seq,
     "speakers": digits.speakers,
+    "speakers-torch": digits.speakers_in_torch,
     "pseudo": digits.pseudo,
     "connected": connected.connected,
     "alignment": connected.alignment,
@@ -61,7 +64,12 @@ def main(arguments: Sequence[str]) -> int:
             parser.error(f"{name}: the experiments are {', '.join(EXPERIMENTS)}")
     given.out.mkdir(parents=True, exist_ok=True)
     place = Place(given.data, given.out, tuple(settings), given.strings, given.seeds)
-    figures = [each for name in given.names or EXPERIMENTS for each in measured(name, place)]
+    names = given.names or [
+        name
+        for name in EXPERIMENTS
+        if name != "speakers-torch" or importlib.util.find_spec("torch")
+    ]
+    figures = [each for name in names for each in measured(name, place)]
     missed = [each for each in figures if each.is_missed]
     print(f"{len(missed)} of {sum(each.bar is not None for each in figures)} bars missed")
     return 1 if missed else 0

@@ -104,6 +104,9 @@ class Recipe:
     tempo: float = _f(
         0.0, "augmentation", f"logarithm of the widest change of tempo; {_NONE}", 0, 1
     )
+    vtlp: float = _f(
+        0.0, "augmentation", f"mfsc: logarithm of the widest vocal tract change; {_NONE}", 0, 1
+    )
     frequency_masks: int = _f(0, "augmentation", f"SpecAugment: bands; {_NONE}", 0, 100)
     frequency_width: int = _f(27, "augmentation", "SpecAugment: widest band", 0, 10_000)
     time_masks: int = _f(0, "augmentation", f"SpecAugment: stretches; {_NONE}", 0, 100)
@@ -189,6 +192,8 @@ class Recipe:
             found.append(f"kernel is {self.kernel}: give an odd number")
         if self.high_hz and self.high_hz <= self.low_hz:
             found.append(f"high_hz {self.high_hz:g} is not above low_hz {self.low_hz:g}")
+        if self.vtlp and (self.features != "mfsc" or self.deltas):
+            found.append("vtlp needs features mfsc without deltas")
         if self.linseg and self.criterion != "asg":
             found.append(f"linseg needs criterion asg, and it is {self.criterion}")
         if self.replabels and self.criterion != "asg":

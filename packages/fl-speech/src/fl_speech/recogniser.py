@@ -33,6 +33,7 @@ from fl_speech.models import AcousticModel, from_python, load_arch
 from fl_speech.recipe import Recipe
 from fl_speech.spelling import make_targets
 from fl_speech.tempo import Tempo
+from fl_speech.vocal_tract import VocalTractPerturbation
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular, replacing
 from fl_text import Dictionary, Lexicon, load_words
@@ -86,6 +87,7 @@ class Recogniser(nn.Module):
         )
         self.targets = make_targets(recipe, self.dictionary, lexicon, options)
         self.tempo = Tempo(recipe.tempo) if recipe.tempo else None
+        self.vtlp = _vocal_tract(recipe) if recipe.vtlp else None
         self.augment = nn.SpecAugment(
             frequency_masks=recipe.frequency_masks,
             frequency_width=recipe.frequency_width,
@@ -104,12 +106,21 @@ class Recogniser(nn.Module):
     def forward(self, features: ft.Array, lengths: Any = None) -> tuple[ft.Array, Any]:
         """Features (B, T, F) and how many frames are each sample's own, int64 (B,), to emissions
         (B, T', N) and their lengths."""
-        if self.training and self.tempo is not None:
+        if self.training:
+            features, lengths = self.augmented(features, lengths)
+        return self.encoder(features, lengths)
+
+    def augmented(self, features: ft.Array, lengths: Any = None) -> tuple[ft.Array, Any]:
+        """Features (B, T, F) in another tempo, of other vocal tracts and masked, as the recipe
+        says, and their lengths: what the encoder sees in training."""
+        if self.tempo is not None:
             features, lengths = self.tempo(features, lengths)
-        if self.training and self.masks and self._has_masks():
+        if self.vtlp is not None:
+            features = self.vtlp(features)
+        if self.masks and self._has_masks():
             bands = ft.permute_dims(features, (0, 2, 1))
             features = ft.permute_dims(self.augment(bands, lengths), (0, 2, 1))
-        return self.encoder(features, lengths)
+        return features, lengths
 
     def _has_masks(self) -> bool:
         return self.recipe.frequency_masks > 0 or self.recipe.time_masks > 0
@@ -287,6 +298,10 @@ def _are_statistics(values: object) -> bool:
         and len(values[0]) == len(values[1])
         and min(values[1]) > 0
     )
+
+
+def _vocal_tract(recipe: Recipe) -> VocalTractPerturbation:
+    return VocalTractPerturbation(recipe.vtlp, recipe.sample_rate, recipe.low_hz, recipe.high_hz)
 
 
 def _classes(recipe: Recipe, tokens: Dictionary) -> Dictionary:
