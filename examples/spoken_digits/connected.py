@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lists_and_streams import rescored, streamed
 from tasks import Figure, Place, emissions, greedy, lexicon_rate, searched, trained
 
 from fl_speech import load_audio
@@ -71,6 +72,8 @@ def connected(place: Place) -> list[Figure]:
         Figure("WER with lexicon", lexicon_rate(recogniser, found)),
         Figure("WER with lexicon and LM", lexicon_rate(recogniser, found, lm, lm_weight=weight),
                bar=3.0),
+        *rescored(recogniser, dev, lm),
+        *streamed(recogniser, test, found, lm, weight),
         *_decoder_times(recogniser, found, times, lm, weight),
         *_aligned(recogniser, test, times, None),
         *voice_activity(lists),
