@@ -87,7 +87,7 @@ class Recogniser(nn.Module):
         )
         self.targets = make_targets(recipe, self.dictionary, lexicon, options)
         self.tempo = Tempo(recipe.tempo) if recipe.tempo else None
-        self.vtlp = _vocal_tract(recipe) if recipe.vtlp else None
+        self.vtlp = VocalTractPerturbation.of(recipe) if recipe.vtlp else None
         self.augment = nn.SpecAugment(
             frequency_masks=recipe.frequency_masks,
             frequency_width=recipe.frequency_width,
@@ -117,13 +117,10 @@ class Recogniser(nn.Module):
             features, lengths = self.tempo(features, lengths)
         if self.vtlp is not None:
             features = self.vtlp(features)
-        if self.masks and self._has_masks():
+        if self.masks and (self.recipe.frequency_masks or self.recipe.time_masks):
             bands = ft.permute_dims(features, (0, 2, 1))
             features = ft.permute_dims(self.augment(bands, lengths), (0, 2, 1))
         return features, lengths
-
-    def _has_masks(self) -> bool:
-        return self.recipe.frequency_masks > 0 or self.recipe.time_masks > 0
 
     # ---- words ---------------------------------------------------------------------------------
 
@@ -298,10 +295,6 @@ def _are_statistics(values: object) -> bool:
         and len(values[0]) == len(values[1])
         and min(values[1]) > 0
     )
-
-
-def _vocal_tract(recipe: Recipe) -> VocalTractPerturbation:
-    return VocalTractPerturbation(recipe.vtlp, recipe.sample_rate, recipe.low_hz, recipe.high_hz)
 
 
 def _classes(recipe: Recipe, tokens: Dictionary) -> Dictionary:

@@ -8,6 +8,7 @@ from typing import Any
 import fl_nn as nn
 import fl_tensor as ft
 from fl_speech.features.filterbank import hz_to_mel, mel_to_hz
+from fl_speech.recipe import Recipe
 
 #: Up to this share of half the sample rate formants are scaled; above, the axis is stretched so
 #: that half the rate stays where it is.
@@ -41,6 +42,11 @@ class VocalTractPerturbation(nn.Module):
         self.nyquist = sample_rate / 2
         self.low, self.high = hz_to_mel(low_hz), hz_to_mel(high_hz or self.nyquist)
         self.generator = generator or ft.default_generator().split(1)[0]
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> VocalTractPerturbation:
+        """That of a recipe, of its filters."""
+        return cls(recipe.vtlp, recipe.sample_rate, recipe.low_hz, recipe.high_hz)
 
     def forward(self, x: ft.Array) -> ft.Array:
         """The samples, of the same shape."""

@@ -40,8 +40,8 @@ def decoder_options(parser: argparse.ArgumentParser) -> None:
             options(name, type=kind, default=default, metavar="X", help="%(default)s")
 
 
-def decoder_of(given: argparse.Namespace, recogniser: Recogniser) -> Decoder:
-    """The decoder that options describe."""
+def decoder_of(given: argparse.Namespace, recogniser: Recogniser, lm: Any = None) -> Decoder:
+    """The decoder that options describe; `lm` is the model of `--lm` if it is read already."""
     names = [field.name for field in fields(DecoderOptions) if field.name != "criterion"]
     options = DecoderOptions(**{name: getattr(given, name) for name in names})
     lexicon = recogniser.lexicon if given.lexicon is None else load_words(given.lexicon)
@@ -52,7 +52,7 @@ def decoder_of(given: argparse.Namespace, recogniser: Recogniser) -> Decoder:
     return Decoder(
         recogniser,
         lexicon,
-        language_model(given.lm),
+        language_model(given.lm) if lm is None else lm,
         options,
         threads=given.threads,
         smearing=given.smearing,

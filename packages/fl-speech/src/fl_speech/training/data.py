@@ -18,6 +18,8 @@ from fl_speech.frontend import FLOOR, Frontend
 from fl_speech.recipe import Recipe
 from fl_speech.recogniser import Recogniser
 
+__all__ = ["Source", "statistics", "training_batches", "valid_batches"]
+
 #: Batches are padded to multiples of so many frames: compiled backends plan every shape once.
 FRAMES = 32
 #: Features of so many bytes are kept.
