@@ -1,6 +1,6 @@
 """Losses of language models on a corpus of 1.1 MB: `results.py char bert`.
 
-Without names all experiments run, `twin` only where PyTorch is installed. Options: `--data FILE` of
+Without names all experiments run, twins only where PyTorch is installed. Options: `--data FILE` of
 the text, `--out FOLDER` for runs, and after `--` options of every `fl-text train`, such as
 `-- --minutes 1`.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import sys
 import time
@@ -86,14 +87,36 @@ def trained(place: Place, recipe: str, *options: str) -> LanguageModelFolder:
 
 
 def char(place: Place) -> list[Figure]:
-    """A transformer of characters."""
+    """A transformer of characters, and n-grams of characters beside it."""
     model, valid = trained(place, "char-transformer"), TextFiles(split(place)[1])
     plain = evaluate_text(model, valid)
     wide = evaluate_text(model, valid, stride=max(1, (model.context or 2) // 2))
     return [
-        Figure("contexts one behind the other", plain.nats_per_character, NATS, 1.55),
-        Figure("at least half a context before each token", wide.nats_per_character, NATS),
+        Figure("contexts one behind the other", plain.nats_per_character, NATS),
+        Figure("at least half a context before each token", wide.nats_per_character, NATS, 1.65),
+        *(Figure(f"{order}-grams", ngrams_of_characters(place, order), NATS) for order in (5, 7)),
     ]
+
+
+def ngrams_of_characters(place: Place, order: int) -> float:
+    """Nats a character of n-grams. A sentence is a passage without blank lines; its end stands for
+    the blank line."""
+    passages = [
+        [" ".join(_NAMES.get(c, c) for c in each) for each in path.read_text("utf-8").split("\n\n")]
+        for path in split(place)
+    ]
+    text = place.out / "characters.txt"
+    text.write_text("".join(f"{line}\n" for line in passages[0] if line), encoding="utf-8")
+    arpa = place.out / f"characters-{order}.arpa"
+    command = ["ngram", "train", str(text), "--order", str(order), "-o", str(arpa)]
+    if status := fl_text([*command, "--discount-fallback", "0.5", "1", "1.5"]):
+        raise SystemExit(status)
+    found = NGramModel.open(arpa).perplexity([line for line in passages[1] if line])
+    return -found.log_prob * math.log(10) / len(split(place)[1].read_text("utf-8"))
+
+
+#: White space as tokens of n-grams.
+_NAMES = {" ": "<space>", "\n": "<newline>"}
 
 
 def bpe(place: Place) -> list[Figure]:
@@ -116,12 +139,12 @@ def bert(place: Place) -> list[Figure]:
     """A masked model."""
     model = trained(place, "bert-small")
     found = evaluate_masked(model, TextFiles(split(place)[1]))
+    points = 100 * (found.accuracy - found.commonest)
     return [
-        Figure("accuracy, times that of the commonest token", found.accuracy / found.commonest,
-               "", 1.0, least=True),
+        Figure("accuracy, points above the commonest token", points, "%", 15.0, least=True),
         Figure("accuracy on hidden tokens", 100 * found.accuracy, "%"),
         Figure("accuracy of the commonest token", 100 * found.commonest, "%"),
-    ]  # fmt: skip
+    ]
 
 
 def lstm(place: Place) -> list[Figure]:
@@ -132,18 +155,43 @@ def lstm(place: Place) -> list[Figure]:
 
 
 def twin(place: Place) -> list[Figure]:
-    """The transformer of characters in PyTorch: same data, order, sizes and time."""
-    from twin import train_twin
-
-    own = char(place)[0].value
-    other = train_twin(place.out / "char-transformer", *split(place), place.settings)
+    """The transformer of characters in PyTorch: same data, order, sizes and updates."""
+    own, other = _beside_torch(place, "char-transformer")
     return [
         Figure("PyTorch", other, NATS),
+        Figure("fl-text, above PyTorch", own - other, NATS, 0.01),
+    ]
+
+
+def lstm_twin(place: Place) -> list[Figure]:
+    """The LSTM in PyTorch."""
+    own, other = map(math.exp, _beside_torch(place, "ptb-lstm"))
+    return [
+        Figure("perplexity of a word, PyTorch", other),
+        Figure("perplexity of a word, fl-text", own),
         Figure("fl-text, over PyTorch", own / other, "", 1.02),
     ]
 
 
-EXPERIMENTS: dict[str, Any] = {"char": char, "bpe": bpe, "bert": bert, "lstm": lstm, "twin": twin}
+def _beside_torch(place: Place, recipe: str) -> tuple[float, float]:
+    """Validation losses of fl-text and of PyTorch, in nats a token."""
+    from twin import train_twin
+
+    train, valid = split(place)
+    own = evaluate_text(trained(place, recipe), TextFiles(valid))
+    return math.log(own.perplexity), train_twin(place.out / recipe, train, valid)
+
+
+EXPERIMENTS: dict[str, Any] = {
+    "char": char,
+    "bpe": bpe,
+    "bert": bert,
+    "lstm": lstm,
+    "twin": twin,
+    "lstm-twin": lstm_twin,
+}
+#: Those that need PyTorch.
+TWINS = ("twin", "lstm-twin")
 
 
 def measured(name: str, place: Place) -> list[Figure]:
@@ -176,7 +224,7 @@ def main(arguments: Sequence[str]) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     place = Place(given.data, given.out, tuple(settings))
     names = given.names or [
-        name for name in EXPERIMENTS if name != "twin" or importlib.util.find_spec("torch")
+        name for name in EXPERIMENTS if name not in TWINS or importlib.util.find_spec("torch")
     ]
     figures = [each for name in names for each in measured(name, place)]
     missed = [each for each in figures if each.is_missed]

@@ -1,11 +1,10 @@
-"""The transformer of characters in PyTorch: the initial weights, batches, learning rates and number
-of updates of a finished run of `fl-text train`."""
+"""Language models in PyTorch: the initial weights, batches, learning rates and number of updates of
+a finished run of `fl-text train`."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +40,31 @@ class Twin(nn.Module):
         )  # fmt: skip
         self.norm = nn.LayerNorm(recipe.size)
 
-    def forward(self, tokens: Any) -> Any:
+    def forward(self, tokens: Any, state: Any = None) -> tuple[Any, Any]:
         steps = tokens.shape[1]
         x = self.embedding(tokens) * math.sqrt(self.size) + sinusoids(steps, self.size)
         x = F.dropout(x, self.dropout, self.training)
         mask = nn.Transformer.generate_square_subsequent_mask(steps)
         for layer in self.layers:
             x = layer(x, src_mask=mask, is_causal=True)
-        return F.linear(self.norm(x), self.embedding.weight)
+        return F.linear(self.norm(x), self.embedding.weight), None
+
+
+class LSTMTwin(nn.Module):
+    """`LSTMLanguageModel`, whose state goes on from batch to batch."""
+
+    def __init__(self, recipe: Recipe, tokens: int) -> None:
+        super().__init__()
+        hidden = recipe.hidden or recipe.size
+        self.embedding = nn.Embedding(tokens, recipe.size)
+        self.lstm = nn.LSTM(
+            recipe.size, hidden, recipe.layers, batch_first=True, dropout=recipe.dropout
+        )
+        self.head, self.dropout = nn.Linear(hidden, tokens), nn.Dropout(recipe.dropout)
+
+    def forward(self, tokens: Any, state: Any = None) -> tuple[Any, Any]:
+        x, state = self.lstm(self.dropout(self.embedding(tokens)), state)
+        return self.head(self.dropout(x)), tuple(each.detach() for each in state)
 
 
 def sinusoids(steps: int, size: int) -> Any:
@@ -59,33 +75,24 @@ def sinusoids(steps: int, size: int) -> Any:
     return torch.from_numpy(np.array(found))
 
 
-def train_twin(run: Path, train: Path, valid: Path, settings: Sequence[str] = ()) -> float:
-    """The lowest validation loss in nats a character."""
+def train_twin(run: Path, train: Path, valid: Path) -> float:
+    """The lowest validation loss in nats a token."""
     recipe = Recipe.of(
         load_checkpoint(run / "checkpoint.safetensors").metadata["fl_text"]["recipe"]
     )
     tokenizer = load_language_model(run).tokenizer
     events = map(json.loads, (run / "log.jsonl").read_text().splitlines())
     rates = [event["lr"] for event in events if event["event"] == "step"]
-    ft.set_default_generator(ft.Generator(recipe.seed))
-    network = make_network(recipe, len(tokenizer), ())
-    twin = Twin(recipe, len(tokenizer))
-    own = {name: torch.from_numpy(np.array(x)) for name, x in network.state_dict().items()}
-    own.pop("head.weight")  # that of the embedding
-    twin.load_state_dict(own)
-    matrices = [p for p in twin.parameters() if p.ndim > 1]
-    vectors = [p for p in twin.parameters() if p.ndim <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": recipe.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, recipe.beta2))
+    torch.set_num_threads(ft.get_num_threads())
+    twin = make_twin(recipe, len(tokenizer))
+    optimizer = make_optimizer(recipe, twin)
     batches = training_batches(recipe, TextFiles(train), tokenizer, local())
     held_out = valid_batches(recipe, TextFiles(valid), tokenizer, local())
     best, epoch, left = math.inf, 0, list(reversed(rates))
     while left:
         batches.set_epoch(epoch)
         twin.train()
+        state = None
         for x, y in batches.iterate():
             if not left:
                 break
@@ -93,7 +100,8 @@ def train_twin(run: Path, train: Path, valid: Path, settings: Sequence[str] = ()
                 group["lr"] = left[-1]
             left.pop()
             optimizer.zero_grad()
-            loss_of(twin, x, y).backward()
+            loss, state = loss_of(twin, x, y, state)
+            loss.backward()
             nn.utils.clip_grad_norm_(twin.parameters(), recipe.clip)
             optimizer.step()
         epoch += 1
@@ -101,17 +109,48 @@ def train_twin(run: Path, train: Path, valid: Path, settings: Sequence[str] = ()
     return best
 
 
-def loss_of(twin: Twin, x: Any, y: Any, reduction: str = "mean") -> Any:
+def make_twin(recipe: Recipe, tokens: int) -> nn.Module:
+    """The network of a recipe, with the initial weights of fl-text."""
+    ft.set_default_generator(ft.Generator(recipe.seed))
+    network = make_network(recipe, tokens, ())
+    own = {name: torch.from_numpy(np.array(x)) for name, x in network.state_dict().items()}
+    if recipe.network == "lstm":
+        twin: nn.Module = LSTMTwin(recipe, tokens)
+    else:
+        twin = Twin(recipe, tokens)
+        own.pop("head.weight")  # that of the embedding
+    twin.load_state_dict(own)
+    return twin
+
+
+def make_optimizer(recipe: Recipe, twin: nn.Module) -> Any:
+    """Weights of two axes and more decay, gains and biases do not."""
+    matrices = [p for p in twin.parameters() if p.ndim > 1]
+    vectors = [p for p in twin.parameters() if p.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": recipe.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=recipe.lr, momentum=recipe.momentum)
+    return torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, recipe.beta2))
+
+
+def loss_of(
+    twin: nn.Module, x: Any, y: Any, state: Any = None, reduction: str = "mean"
+) -> tuple[Any, Any]:
     tokens, targets = (torch.from_numpy(np.array(field)) for field in (x, y))
-    scores = twin(tokens)
-    return F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction=reduction)
+    scores, state = twin(tokens, state)
+    loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction=reduction)
+    return loss, state
 
 
-def measured(twin: Twin, batches: Any) -> float:
+def measured(twin: nn.Module, batches: Any) -> float:
     """The mean loss of a target."""
     twin.eval()
-    total, count = 0.0, 0
+    total, count, state = 0.0, 0, None
     with torch.no_grad():
         for x, y in batches.iterate():
-            total, count = total + loss_of(twin, x, y, "sum").item(), count + y.size
+            loss, state = loss_of(twin, x, y, state, "sum")
+            total, count = total + loss.item(), count + y.size
     return total / count

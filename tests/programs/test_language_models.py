@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -35,14 +36,19 @@ def results() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["char", "bpe", "bert", "lstm"])
-def test_an_experiment(results: ModuleType, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["char", "bpe", "bert", "lstm", "twin", "lstm-twin"])
+def test_an_experiment(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if name in results.TWINS:
+        pytest.importorskip("torch")
+        monkeypatch.syspath_prepend(FOLDER)
     (tmp_path / "text.txt").write_text(TEXT)
-    heads = () if name == "lstm" else ("--heads", "2", "--no-compiled")
+    heads = () if name.startswith("lstm") else ("--heads", "2", "--no-compiled")
     place = ["--data", str(tmp_path / "text.txt"), "--out", str(tmp_path / "out")]
     assert results.main([name, *place, "--", *SMALL, *heads]) in (0, 1)
     found = json.loads((tmp_path / "out" / f"{name}.json").read_text())
-    assert found["figures"] and all(each["value"] >= 0 for each in found["figures"])
+    assert found["figures"] and all(math.isfinite(f["value"]) for f in found["figures"])
 
 
 def test_the_commands_of_the_tutorial(
