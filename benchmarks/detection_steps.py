@@ -28,7 +28,8 @@ from _measure import OneAtATime, Worker, environment, parsed, parser_of, report,
 from _peers import require
 
 CASES = ("detr", "retinanet")
-WARM = 5
+#: Steps before measuring: until every kernel has been chosen.
+WARM = 60
 TWINS = Path(__file__).resolve().parent.parent / "examples" / "detection"
 
 
@@ -121,7 +122,7 @@ def warm(library: str, tiny: bool, case: str) -> Callable[[], object]:
     else:
         ft.use(library)
         step = our_step(case, tiny)
-    for _ in range(WARM):
+    for _ in range(2 if tiny else WARM):
         step()
     if library == "jit":
         ft.jit.wait()
