@@ -8,6 +8,8 @@ import pytest
 import fl_autograd as ag
 import fl_tensor as ft
 from fl_speech.features import local_normalize, normalize
+from fl_speech.frontend import Frontend
+from fl_speech.recipe import Recipe
 
 LENGTHS = [9, 1, 4]
 
@@ -90,3 +92,14 @@ def test_wrong_arguments_are_refused():
         local_normalize(ft.zeros((5,)), 1, 1)
     with pytest.raises(ft.ArgumentError, match="left -1, right 0"):
         local_normalize(x, -1, 0)
+
+
+@pytest.mark.parametrize(("kind", "axis"), [("utterance", None), ("per_feature", 0)])
+def test_a_recipe_normalises_recordings_or_their_features(kind, axis):
+    recipe = Recipe(sample_rate=8000, filters=20, normalise=kind)
+    samples = np.random.default_rng(0).normal(0, 0.1, 4000) * np.linspace(0.1, 1, 4000)
+    found = np.asarray(Frontend(recipe)(ft.asarray(samples)))
+    np.testing.assert_allclose(found.mean(axis), 0, atol=1e-5)
+    np.testing.assert_allclose(found.std(axis), 1, atol=1e-5)
+    plain = np.asarray(Frontend(recipe.changed(normalise="none"))(ft.asarray(samples)))
+    assert np.abs(plain.mean(0)).min() > 1

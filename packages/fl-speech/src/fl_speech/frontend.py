@@ -60,8 +60,9 @@ class Frontend:
     def normalised(self, x: Any) -> Any:
         """Features of one recording (frames, size), as `normalise` says."""
         recipe = self.recipe
-        if recipe.normalise == "utterance":
-            return normalize(x, threshold=FLOOR)
+        if recipe.normalise in ("utterance", "per_feature"):
+            each = recipe.normalise == "per_feature"
+            return normalize(x, per_feature=each, threshold=FLOOR)
         if recipe.normalise == "local":
             left, right = recipe.local_left, recipe.local_right
             return local_normalize(x, left, right, threshold=FLOOR)

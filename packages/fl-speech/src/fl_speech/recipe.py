@@ -48,8 +48,9 @@ class Recipe:
     normalise: str = _f(
         "utterance",
         "features",
-        "mean 0 and variance 1: of each recording, of the training list, or in a window",
-        choices=("utterance", "global", "local", "none"),
+        "mean 0 and variance 1: of each recording, of each feature of a recording, of each feature "
+        "of the training list, or in a window",
+        choices=("utterance", "per_feature", "global", "local", "none"),
     )
     local_left: int = _f(300, "features", "frames before, of the window", 0, 100_000)
     local_right: int = _f(0, "features", "frames behind, of the window", 0, 100_000)
