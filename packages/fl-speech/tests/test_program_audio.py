@@ -21,8 +21,31 @@ from fl_speech.inference import Decoder, Scored, emissions_of, rescore
 from fl_speech.inference.long import pieces, transcribe_long
 from fl_speech.inference.streaming import SpeechStream
 from fl_speech.inference.vad import speech_by_blank
-from fl_speech.recogniser import load_recogniser
+from fl_speech.recogniser import Recogniser, load_recogniser
 from fl_text.decoder import DecoderOptions
+
+
+def test_streams_normalise_frames_by_those_before(run: Path, task: Path) -> None:
+    with ft.use("numpy"):
+        trained = load_recogniser(run)
+        recipe = trained.recipe.changed(normalise="local", local_left=30)
+        recogniser = Recogniser(recipe, trained.tokens, trained.lexicon)
+        recogniser.load_state_dict(trained.state_dict())
+        decoder = Decoder(recogniser, recogniser.lexicon, None, DecoderOptions(beam_size=20))
+        one = ListFile(task / "test.lst")[2]
+        whole = next(emissions_of(recogniser, [one]))
+        plain = next(emissions_of(trained, [one]))
+        assert np.abs(whole.scores - plain.scores).max() > 0.1, "they are normalised otherwise"
+        stream = SpeechStream(recogniser, decoder)
+        samples = load_audio(one.path)[0][0]
+        for start in range(0, len(samples), 700):
+            stream.push(samples[start : start + 700])
+        found, expected = stream.finish(), decoder([whole.scores])[0][0]
+        assert found.text == expected.text
+        assert abs(found.score - expected.score) < 1e-3 * abs(expected.score)
+        later = Recogniser(recipe.changed(local_right=1), trained.tokens, trained.lexicon)
+        with pytest.raises(RecipeError, match="normalise is 'local', which needs what comes later"):
+            SpeechStream(later, decoder)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -23,17 +23,18 @@ class SpeechStream:
     """`push(samples)` gives what is heard so far, `finish()` the whole transcript, a `Hypothesis`
     of the decoder. All chunks together say what the whole recording says at once.
 
-    The features of the recogniser may not need what comes later: `normalise` is "global" or
-    "none". Its criterion is ctc or asg, and its encoder has bounded context: ConvResidual, or an
-    `AcousticModel` that streams. Raises `RecipeError` for others.
+    The features of the recogniser may not need what comes later: `normalise` is "global", "none",
+    or "local" with `local_right` 0. Its criterion is ctc or asg, and its encoder has bounded
+    context: ConvResidual, or an `AcousticModel` that streams. Raises `RecipeError` for others.
     """
 
     def __init__(self, recogniser: Recogniser, decoder: Decoder) -> None:
         recipe = recogniser.recipe
-        if recipe.normalise not in ("global", "none"):
+        causal = recipe.normalise == "local" and recipe.local_right == 0
+        if recipe.normalise not in ("global", "none") and not causal:
             raise RecipeError(
-                f"normalise is {recipe.normalise!r}, which needs the whole recording: train with "
-                "--normalise global"
+                f"normalise is {recipe.normalise!r}, which needs what comes later: train with "
+                "--normalise local --local-right 0, or with --normalise global"
             )
         if decoder.decoding == "seq2seq":
             raise RecipeError("sequence-to-sequence models do not stream: use ctc or asg")
@@ -43,6 +44,8 @@ class SpeechStream:
         self._encoder = encoder_stream(recogniser.encoder)
         self._search = decoder.search.begin()
         self._waiting: list[Any] = []
+        #: Frames that those to come are normalised by.
+        self._before: Any = None
         self._begun = False
 
     @property
@@ -67,16 +70,26 @@ class SpeechStream:
 
     def _take(self, features: ft.Array, last: bool = False) -> None:
         if len(features):
-            dtype = ft.dtype(self.recogniser.recipe.dtype)
-            self._waiting.append(self.recogniser.features.normalised(features).astype(dtype))
+            self._waiting.append(features)
         if not self._waiting or (not last and sum(map(len, self._waiting)) < FRAMES):
             if last:
                 self._hear(self._encoder.finish())
             return
         chunk, self._waiting = ft.concatenate(self._waiting, axis=0), []
+        chunk = self._normalised(chunk).astype(ft.dtype(self.recogniser.recipe.dtype))
         self._hear(self._encoder.push(chunk))
         if last:
             self._hear(self._encoder.finish())
+
+    def _normalised(self, features: Any) -> Any:
+        recipe, frontend = self.recogniser.recipe, self.recogniser.features
+        if recipe.normalise != "local":
+            return frontend.normalised(features)
+        count = len(features)
+        if self._before is not None:
+            features = ft.concatenate([self._before, features], axis=0)
+        self._before = features[max(0, len(features) - recipe.local_left) :]
+        return frontend.normalised(features)[len(features) - count :]
 
     def _hear(self, emissions: Any) -> None:
         if emissions is None or not len(emissions):
