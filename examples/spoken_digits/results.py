@@ -28,6 +28,7 @@ EXPERIMENTS = {
     "speakers-torch": digits.speakers_in_torch,
     "pseudo": digits.pseudo,
     "connected": connected.connected,
+    "streaming": connected.streaming,
     "alignment": connected.alignment,
 }
 
