@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fl_memory.subcommands import at_least
+from fl_text.cli.model_options import quantize
 from fl_text.cli.recipe_options import runtime, runtime_options
 from fl_text.corpus import TextFiles
 from fl_text.evaluation import (
@@ -76,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     what = "masked models: share of hidden tokens (%(default)s)"
     add("--mask-prob", type=float, default=0.15, metavar="X", help=what)
     add("--seed", type=int, default=0, metavar="N", help="masked models: which are hidden")
+    add("--int8", action="store_true", help="round weights to 8 bits first, those of all models")
     add("--json", action="store_true", help="a JSON object for each model")
     runtime_options(parser)
     return parser
@@ -86,6 +88,8 @@ def _figures(path: Path, given: argparse.Namespace) -> TextFigures | MaskedFigur
     if path.is_file():
         return evaluate_ngrams(NGramModel.open(path), texts)
     model = load_language_model(path)
+    if given.int8:
+        quantize(model.network)
     size = given.batch_size
     if model.masked:
         return evaluate_masked(

@@ -97,13 +97,11 @@ class MaskedLM(nn.Module):
     @property
     def head(self) -> FullSoftmax:
         """The output behind `hidden`, with the parameters that this network has."""
-        tokens, size = self.bert.embedding.weight.shape
         if self.output is not None:
-            weight, bias = self.output.weight, self.output.bias
-        else:
-            weight, bias = self.bert.embedding.weight, self.bias
-        assert bias is not None  # neither is built without
-        return FullSoftmax(size, tokens, bias, weight)
+            assert self.output.bias is not None  # it is built with one
+            return FullSoftmax.of(self.output, self.output.bias)
+        assert self.bias is not None
+        return FullSoftmax.of(self.bert.embedding, self.bias)
 
     def forward(self, tokens: ft.Array, **options: Any) -> ft.Array:
         """`options` as BERT's forward has them."""

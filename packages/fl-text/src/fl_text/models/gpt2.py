@@ -55,12 +55,11 @@ class GPT2(nn.Module):
     @property
     def head(self) -> FullSoftmax:
         """The output, which has no parameters of its own."""
-        tokens, size = self.embedding.weight.shape
-        return FullSoftmax(size, tokens, bias=False, weight=self.embedding.weight)
+        return FullSoftmax.of(self.embedding)
 
     def forward(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """`caches`, one for each layer, hold the tokens before these, and these afterwards."""
-        return ft.linear(self.hidden(tokens, caches), self.embedding.weight)
+        return self.head(self.hidden(tokens, caches))
 
     def hidden(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """Vectors (N, T, size) of tokens (N, T), which extend `caches`."""

@@ -182,8 +182,7 @@ class Llama(nn.Module):
     @property
     def head(self) -> FullSoftmax:
         """The output, which has no parameters of its own."""
-        tokens, size = self.output.weight.shape
-        return FullSoftmax(size, tokens, bias=False, weight=self.output.weight)
+        return FullSoftmax.of(self.output)
 
     @property
     def context(self) -> int:
