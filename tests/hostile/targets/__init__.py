@@ -32,6 +32,7 @@ from targets import (
     speech_decoders,
     speech_features,
     tensors,
+    text_classification,
     text_data,
     text_program,
     texts,
@@ -58,6 +59,7 @@ FAMILIES = (
     *(speech_activity, vision_models),
     *(speech_activity, text_program),
     *(speech_activity, vision_program),
+    *(speech_activity, text_classification),
 )
 
 
