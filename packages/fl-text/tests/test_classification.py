@@ -116,13 +116,13 @@ def test_weights_are_those_of_the_lowest_validation_loss(folder: Path) -> None:
     data = read_labelled_texts(folder)
     train, valid = data.split(0.2)
     # A learning rate that is too high spoils later epochs.
-    recipe = ClassifierRecipe(size=16, layers=1, epochs=4, lr=0.2, clip=0.0)
+    recipe = ClassifierRecipe(size=8, layers=1, epochs=4, lr=1.5, clip=0.0)
     trained = train_text_classifier(recipe, train, valid, progress=False)
     lowest = min(record["valid_loss"] for record in trained.history)
     assert lowest < trained.history[-1]["valid_loss"]
     scores = trained.classifier.log_probs(valid.texts)
     wanted = ft.asarray(valid.labels, ft.int64)
-    assert nn.cross_entropy(scores, wanted).item() == pytest.approx(lowest, rel=1e-4)
+    assert nn.cross_entropy(scores, wanted).item() == pytest.approx(lowest, rel=1e-3)
 
 
 def test_classes_of_unequal_size_are_drawn_as_often(tmp_path: Path) -> None:
