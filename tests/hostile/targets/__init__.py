@@ -8,6 +8,7 @@ from types import ModuleType
 from cases import Target
 from targets import (
     acoustic_models,
+    attention_maps,
     autograd,
     datasets,
     decoders,
@@ -60,6 +61,7 @@ FAMILIES = (
     *(speech_activity, text_program),
     *(speech_activity, vision_program),
     *(speech_activity, text_classification),
+    *(speech_activity, attention_maps),
 )
 
 
