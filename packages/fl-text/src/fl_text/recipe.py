@@ -142,8 +142,8 @@ class Recipe(RecipeSettings):
             found.append(f"sample carry: network {self.network} carries no state; lstm and gcnn do")
         if self.sample == "carry" and self.compiled:
             found.append("sample carry with compiled: a graph carries no state")
-        if self.sample == "documents" and self.network != "transformer":
-            found.append(f"sample documents: network {self.network} takes no mask; use transformer")
+        if self.sample == "documents" and self.network in ("lstm", "gcnn"):
+            found.append(f"sample documents: network {self.network} has no attention to mask")
         if self.network in ("transformer", "gpt2", "llama", "bert") and self.size % self.heads:
             found.append(f"size {self.size} is not a multiple of heads {self.heads}")
         if self.optimizer == "nag" and not self.momentum:
