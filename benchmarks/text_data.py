@@ -1,8 +1,8 @@
 """Tokens per second of the datasets of ``fl_text``, beside PyTorch's ``DataLoader``.
 
-Claims: at least twice as many as PyTorch for windows, and 0.9 times as many for lines. Masking has
-no claim: here it is a function on single samples. Batches have 32 samples of a mapped token file.
-PyTorch reads it by ``numpy.memmap``, as loaders of language models do.
+Claims: at least twice as many as PyTorch for windows, and 0.9 times as many for lines and masking.
+Batches have 32 samples of a mapped token file. PyTorch reads it by ``numpy.memmap``, as loaders of
+language models do.
 
     windows   random stretches of 512 tokens, with their targets
     lines     random documents of 8 to 120 tokens, padded to the longest of each batch

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fl_nn.quantization import quantize_weights
 from fl_text import TextFiles
 from fl_text.cli import main as fl_text
 from fl_text.evaluation import evaluate_masked, evaluate_ngrams, evaluate_text
@@ -87,12 +88,15 @@ def trained(place: Place, recipe: str, *options: str) -> LanguageModelFolder:
 
 
 def char(place: Place) -> list[Figure]:
-    """A transformer of characters, and n-grams of characters beside it."""
+    """A transformer of characters, with weights of 8 bits, and n-grams of characters beside it."""
     model, valid = trained(place, "char-transformer"), TextFiles(split(place)[1])
     plain = evaluate_text(model, valid)
     wide = evaluate_text(model, valid, stride=max(1, (model.context or 2) // 2))
+    quantize_weights(model.network)
+    more = evaluate_text(model, valid).nats_per_character - plain.nats_per_character
     return [
         Figure("contexts one behind the other", plain.nats_per_character, NATS),
+        Figure("more with weights of 8 bits", more, NATS, 0.02),
         Figure("at least half a context before each token", wide.nats_per_character, NATS, 1.65),
         *(Figure(f"{order}-grams", ngrams_of_characters(place, order), NATS) for order in (5, 7)),
     ]

@@ -181,3 +181,32 @@ def test_a_dataset_of_its_own_epochs():
     ds.set_epoch(3)
     with pytest.raises(data.IterationError, match="went from epoch 2 to 3"):
         next(samples)
+
+
+class Noise:
+    """Adds a drawn number to the first field, of one sample or of a batch."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def __call__(self, sample, generator):
+        self.calls.append(1)
+        return (sample[0] + generator.uniform(()), *sample[1:])
+
+    def batch(self, batch, generators):
+        self.calls.append(len(generators))
+        drawn = ft.stack([generator.uniform(()) for generator in generators])
+        return (batch[0] + drawn, *batch[1:])
+
+
+def test_a_random_function_of_batches_gives_what_it_gives_sample_by_sample():
+    rows = data.TensorDataset(ft.arange(10, dtype=ft.float32), ft.arange(10))
+    noise = Noise()
+    ds = data.RandomTransform(rows, noise, seed=3)
+    ds.set_epoch(1)
+    (whole,) = list(data.Batch(data.Subset(ds, [4, 9, 1]), 3))
+    assert noise.calls == [3]
+    for field, alone in zip(whole, zip(*(ds[i] for i in (4, 9, 1)))):
+        assert field.tolist() == [float(each) for each in alone]
+    with pytest.raises(data.SampleIndexError):
+        ds.__getitems__([0, 10])

@@ -152,6 +152,18 @@ def test_a_folder_gives_the_same_model_again(
     assert evaluate_text(again, LINES).nats == evaluate_text(transformer, LINES).nats
 
 
+def test_padding_does_not_change_the_figures_of_masked_lines() -> None:
+    longest = max(map(len, LINES)) + 2
+    settings: dict[str, Any] = {"segments": 1, "heads": 2, "hidden": 16, "sample": "line"}
+    model = made("MaskedLM", steps=longest + 20, masked=True, **settings)
+    short, wide = (
+        evaluate_masked(replace(model, context=context), LINES, mask_prob=0.4)
+        for context in (longest, longest + 20)
+    )
+    assert short.hidden == wide.hidden
+    assert short.nats == pytest.approx(wide.nats, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

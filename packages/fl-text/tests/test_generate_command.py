@@ -13,6 +13,7 @@ import fl_tensor as ft
 from fl_nn import lora
 from fl_text import Tokenizer
 from fl_text.cli import main
+from fl_text.cli.model_options import quantize
 from fl_text.generation import beam_search, generate
 from fl_text.language_model_folder import (
     LanguageModelFolder,
@@ -309,7 +310,8 @@ def test_info_tells_sizes_and_memory(kind, folders, run, tokenizer):
 def test_info_tells_the_memory_of_8_bits(kind, folders, run):
     folder = folders(kind)
     wanted = json.loads(run("info", folder, "--json"))["memory"]["int8"]
-    network = nn.quantization.quantize_weights(load_language_model(folder).network)
+    network = load_language_model(folder).network
+    quantize(network)
     own = list(network.parameters()) + [buffer for _, buffer in network.named_buffers()]
     assert wanted == sum(one.size * one.dtype.itemsize for one in own)
 

@@ -129,6 +129,30 @@ def test_what_is_hidden_depends_on_seed_epoch_and_index(tokenizer):
     assert found[0] == masking((tokens,), ft.Generator(3))[1].tolist()
 
 
+@pytest.mark.parametrize("least", [1, 3])
+def test_batches_have_what_their_samples_have(tokenizer, least):
+    masking = text.TokenMasking(tokenizer, mask_min_length=least)
+    stream = text.TokenStream(row(tokenizer, 400), 40)
+    ds = data.RandomTransform(stream, masking, seed=1)
+    ds.set_epoch(2)
+    batches = data.Batch(data.Shuffle(ds, seed=1), 4)
+    for whole in batches:
+        assert [field.shape for field in whole] == [(len(whole[0]), 40)] * 2
+    together = ds.__getitems__([7, 2, 5])
+    alone = [ds[i] for i in (7, 2, 5)]
+    for field, rows in zip(together, zip(*alone)):
+        assert field.dtype is ft.int64 and field.tolist() == [each.tolist() for each in rows]
+
+
+def test_lines_of_unequal_length_are_padded_and_masked(tokenizer):
+    lines = text.TokenLines([row(tokenizer, 21), row(tokenizer, 31)], None, tokenizer.pad_id, -100)
+    ds = data.RandomTransform(lines, text.TokenMasking(tokenizer, 0.5), seed=1)
+    (x, y) = data.Batch(ds, 2)[0]
+    assert x.shape == y.shape == (2, 30)
+    assert x[0, 20:].tolist() == [tokenizer.pad_id] * 10
+    assert y[0].tolist() == [*ds[0][1].tolist(), *[-100] * 10]
+
+
 def test_fields_between_stay_and_the_loss_ignores_the_rest(tokenizer):
     documents = [row(tokenizer, 9), row(tokenizer, 6)]
     packed = text.PackedDocuments(documents, 16, pad=tokenizer.need("pad"))
@@ -164,6 +188,11 @@ def test_bad_samples_and_tokenizers_are_refused(tokenizer, lines):
     for sample in [(ft.zeros((2, 3), dtype=ft.int64),), (ft.zeros(3),), (), {"x": ft.zeros(3)}]:
         with pytest.raises(data.DataError, match="the first field of a sample must be"):
             masking(sample, ft.Generator(0))
+    for batch in [(ft.zeros(3, dtype=ft.int64),), (), (ft.zeros((2, 3)),)]:
+        with pytest.raises(data.DataError, match=r"the integers \(N, T\) of texts"):
+            masking.batch(batch, [ft.Generator(0)])
+    with pytest.raises(text.TextError, match="1 generators for 2 samples"):
+        masking.batch((ft.zeros((2, 3), dtype=ft.int64),), [ft.Generator(0)])
     plain = text.Tokenizer.train(lines, "char", special=text.SpecialTokens(mask=None))
     with pytest.raises(text.TextError, match="no mask token"):
         text.TokenMasking(plain)

@@ -11,6 +11,7 @@ import fl_nn as nn
 import fl_tensor as ft
 import fl_text as text
 from fl_data import Batch, BucketBatch, DynamicBatch, Subset
+from fl_text.models import GPT2, Llama, MaskedLM, TransformerLanguageModel
 
 #: Tokens of eight sentences, one more than the inputs have.
 SENTENCES = [list(range(10, 11 + n)) for n in (7, 6, 5, 5, 5, 4, 7, 7)]
@@ -141,7 +142,42 @@ def test_attention_does_not_cross_documents():
     assert bool(ft.all(ft.isfinite(packed)))
 
 
+SIZES = {"size": 8, "heads": 2, "layers": 2}
+NETWORKS = {
+    "transformer": lambda: TransformerLanguageModel(20, hidden=16, **SIZES),
+    "learned": lambda: TransformerLanguageModel(
+        20, hidden=16, positions="learned", steps=10, **SIZES
+    ),
+    "gpt2": lambda: GPT2(tokens=20, steps=10, **SIZES),
+    "llama": lambda: Llama(tokens=20, steps=10, hidden=16, window=3, **SIZES),
+    "bert": lambda: MaskedLM(tokens=20, steps=10, hidden=16, **SIZES),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_give_documents_of_a_row_what_they_give_them_alone(name):
+    documents = [[3, 4, 5, 6], [7, 8, 9], [10, 11], [12, 13, 14, 15]]
+    x, numbers, _ = Batch(text.PackedDocuments(documents, 10, pad=0), 1)[0]
+    network = NETWORKS[name]().eval()
+    packed = network.hidden(x, documents=numbers)
+    assert packed.shape == (1, 10, 8) and bool(ft.all(ft.isfinite(packed)))
+    for start, document in zip([0, 3, 5, 6], documents, strict=True):
+        alone = network.hidden(ft.asarray([document[:-1]]))[0]
+        assert ft.allclose(packed[0, start : start + len(alone)], alone, atol=1e-5)
+
+
+def test_positions_begin_anew_in_each_document():
+    numbers = ft.asarray([[1, 1, 1, 2, 2, 0], [1, 2, 3, 3, 3, 3]])
+    assert text.document_positions(numbers).tolist() == [[0, 1, 2, 0, 1, 0], [0, 0, 0, 1, 2, 3]]
+
+
 def test_bad_documents_are_refused():
+    network = NETWORKS["gpt2"]()
+    tokens, numbers = ft.asarray([[1, 2]]), ft.asarray([[1, 1]])
+    with pytest.raises(text.TextError, match=r"documents \(1, 1\): expected a number for each"):
+        network.hidden(tokens, documents=numbers[:, :1])
+    with pytest.raises(text.TextError, match="beside caches"):
+        network.hidden(tokens, network.caches(), numbers)
     with pytest.raises(data.DataError, match="text 1 has 1 tokens"):
         text.PackedDocuments([[1, 2], [1]], 4, pad=0)
     with pytest.raises(data.DataError, match=r"documents \(3,\) of int64"):

@@ -34,7 +34,7 @@ def task(tmp_path: Path) -> Path:
         ({"task": "masked"}, "masked goes with bert"),
         ({"sample": "carry"}, "carries no state; lstm and gcnn do"),
         ({"network": "lstm", "sample": "carry", "compiled": True}, "a graph carries no state"),
-        ({"network": "gpt2", "sample": "documents"}, "takes no mask"),
+        ({"network": "gcnn", "sample": "documents"}, "has no attention to mask"),
         ({"network": "gpt2", "head": "sampled"}, "network gpt2 has its own, full"),
         ({"head": "adaptive"}, "cutoffs and head adaptive go together"),
         ({"head": "adaptive", "cutoffs": "5,3"}, "give rising numbers"),

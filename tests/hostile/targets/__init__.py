@@ -8,6 +8,7 @@ from types import ModuleType
 from cases import Target
 from targets import (
     acoustic_models,
+    attention_maps,
     autograd,
     datasets,
     decoders,
@@ -32,6 +33,7 @@ from targets import (
     speech_decoders,
     speech_features,
     tensors,
+    text_classification,
     text_data,
     text_program,
     texts,
@@ -58,6 +60,8 @@ FAMILIES = (
     *(speech_activity, vision_models),
     *(speech_activity, text_program),
     *(speech_activity, vision_program),
+    *(speech_activity, text_classification),
+    *(speech_activity, attention_maps),
 )
 
 

@@ -180,6 +180,18 @@ TARGETS: list[Target] = [
         embedding=[value("yes"), value(3), value(None)],
     ),
     target(
+        "nn.quantization.times_int8",
+        {
+            "x": lambda: ft.ones((1, 4)),
+            "weight": lambda: ft.ones((3, 4), ft.int8),
+            "scale": lambda: ft.ones((3,)),
+        },
+        call=quantization.times_int8,
+        x=[value(None), value(3), Bad("another size", lambda _: ft.ones((1, 5)))],
+        weight=[value(None), Bad("floats", lambda _: ft.ones((3, 4)))],
+        scale=[value(None), Bad("another size", lambda _: ft.ones((4,)))],
+    ),
+    target(
         "nn.quantization.Int8Linear",
         {"inputs": 4, "outputs": 3},
         call=quantization.Int8Linear,

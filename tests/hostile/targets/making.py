@@ -19,6 +19,7 @@ from cases import Target
 from fl_speech import criteria, datasets, effects, features, reports
 from fl_tensor import kernels
 from fl_text import (
+    classification,
     decoder,
     generation,
     heads,
@@ -59,6 +60,7 @@ PACKAGES: dict[str, Any] = {
     "text": text,
     "ngram": ngram,
     "generation": generation,
+    "text.classification": classification,
     "text.decoder": decoder,
     "text.language_model": language_model,
     "text.token_model": token_model,

@@ -70,10 +70,13 @@ TARGETS: list[Target] = [
         )
         for name in ("TokenLines", "PackedDocuments")
     ),
-    target(
-        "text.document_mask",
-        {"0": lambda: ft.ones((1, 3), dtype="int64")},
-        _0=[*KINDS["required_array"], value(None)],
+    *(
+        target(
+            name,
+            {"0": lambda: ft.ones((1, 3), dtype="int64")},
+            _0=[*KINDS["required_array"], value(None)],
+        )
+        for name in ("text.document_mask", "text.document_positions")
     ),
     target(
         "text.lm_dataset",

@@ -8,6 +8,7 @@ from fl_text.datasets.lm import lm_dataset as lm_dataset
 from fl_text.datasets.masking import TokenMasking as TokenMasking
 from fl_text.datasets.packing import PackedDocuments as PackedDocuments
 from fl_text.datasets.packing import document_mask as document_mask
+from fl_text.datasets.packing import document_positions as document_positions
 from fl_text.datasets.shards import TextShards as TextShards
 from fl_text.datasets.token_chunks import TokenChunks as TokenChunks
 from fl_text.datasets.token_file import TokenFile as TokenFile

@@ -249,11 +249,13 @@ def evaluate_masked(
     seen: list[Any] = []
     with nn.evaluating(model.network), ft.reproducible():
         for x, y in _masked(ds, masking, seed, batch_size):
-            scores = np.asarray(ft.argmax(model.network(x), -1))
+            # Lines are padded, which training hides from attention, too.
+            options = {} if packs else {"key_mask": x != model.tokenizer.pad_id}
+            best = np.asarray(ft.argmax(model.network(x, **options), -1))
             wanted = np.asarray(y)
             counted = wanted != IGNORED
-            hits += int((scores == wanted)[counted].sum())
-            total += _nats(model.network, np.asarray(x), wanted)
+            hits += int((best == wanted)[counted].sum())
+            total += _nats(model.network, np.asarray(x), wanted, **options)
             seen.append(wanted[counted])
     targets = np.concatenate(seen)
     if not len(targets):

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from importlib import resources
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
-from fl_nn.extend import kind_of, rule_of
 from fl_nn.extend import setting as _f
-from fl_tensor import untrusted_json
-from fl_tensor.files import open_regular
-from fl_text.errors import RecipeError
+from fl_text.recipe_settings import RecipeSettings
 
 __all__ = ["Recipe", "recipe_names"]
-
-_MAX_BYTES = 1 << 20
-
 
 NETWORKS = ("transformer", "gcnn", "lstm", "gpt2", "llama", "bert")
 _NONE = "0: none"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(RecipeSettings):
     """Settings of a language model and of its training.
 
     Every field is an option of `fl-text train`, `batch_size` as `--batch-size`, and a name of a
     recipe file, a JSON object. What neither gives is the default here. Raises `RecipeError`, which
     names all settings that make no sense.
     """
+
+    FOLDER: ClassVar[str] = "recipes"
+    COMMAND: ClassVar[str] = "fl-text train"
 
     # tokens
     tokenizer: str = _f(
@@ -138,20 +131,6 @@ class Recipe:
     lora_alpha: float = _f(16.0, "adapters", "the product is multiplied by alpha / rank", 0, 1e6)
     lora_targets: str = _f("q_proj,v_proj", "adapters", "last parts of names of layers")
 
-    def __post_init__(self) -> None:
-        problems = []
-        for each in fields(self):
-            value, kind = getattr(self, each.name), kind_of(each)
-            if kind is float and isinstance(value, int) and not isinstance(value, bool):
-                object.__setattr__(self, each.name, float(value))
-            problem = rule_of(each).problem(value, kind)
-            if problem is not None:
-                problems.append(f"{each.name} is {value!r}: {problem}")
-        if not problems:
-            problems += self._contradictions()
-        if problems:
-            raise RecipeError("; ".join(problems))
-
     def _contradictions(self) -> list[str]:
         found = []
         masked = self.task == "masked"
@@ -163,8 +142,8 @@ class Recipe:
             found.append(f"sample carry: network {self.network} carries no state; lstm and gcnn do")
         if self.sample == "carry" and self.compiled:
             found.append("sample carry with compiled: a graph carries no state")
-        if self.sample == "documents" and self.network != "transformer":
-            found.append(f"sample documents: network {self.network} takes no mask; use transformer")
+        if self.sample == "documents" and self.network in ("lstm", "gcnn"):
+            found.append(f"sample documents: network {self.network} has no attention to mask")
         if self.network in ("transformer", "gpt2", "llama", "bert") and self.size % self.heads:
             found.append(f"size {self.size} is not a multiple of heads {self.heads}")
         if self.optimizer == "nag" and not self.momentum:
@@ -225,67 +204,7 @@ class Recipe:
             blocks.append(convolutions)
         return blocks if self.blocks else blocks * self.layers
 
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        """The names of the settings."""
-        return tuple(each.name for each in fields(cls))
-
-    @classmethod
-    def read(cls, source: str | os.PathLike[str], **given: Any) -> Recipe:
-        """The recipe in a JSON file, or one of those that `recipe_names` lists; settings in `given`
-        that are not None go before it.
-
-        Raises `RecipeError`, which names the file, for unknown settings and values.
-        """
-        path, text = _text_of(source)
-        try:
-            values = untrusted_json.parse(text)
-        except ValueError as error:
-            raise RecipeError(f"{path}: no JSON ({error})") from error
-        chosen = {name: value for name, value in given.items() if value is not None}
-        try:
-            return cls.of({**values, **chosen} if isinstance(values, dict) else values)
-        except RecipeError as error:
-            raise RecipeError(f"{path}: {error.problem}") from error
-
-    @classmethod
-    def of(cls, values: object) -> Recipe:
-        """The recipe of plain values, which are as untrusted as a file."""
-        if not isinstance(values, Mapping):
-            raise RecipeError(f"it is {type(values).__name__}: give an object of settings")
-        unknown = [str(name) for name in values if name not in cls.names()]
-        if unknown:
-            raise RecipeError(
-                f"unknown settings {', '.join(map(repr, unknown[:5]))}: `fl-text train --help` "
-                "lists all, with - in place of _"
-            )
-        return cls(**values)
-
-    def changed(self, **values: Any) -> Recipe:
-        """This recipe with other values of some settings."""
-        return replace(self, **values) if values else self
-
-    def values(self) -> dict[str, Any]:
-        """All settings as plain values."""
-        return asdict(self)
-
 
 def recipe_names() -> tuple[str, ...]:
     """The names of the recipes of the package: what `Recipe.read` takes in place of a path."""
-    folder = resources.files("fl_text") / "recipes"
-    return tuple(sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".json")))
-
-
-def _text_of(source: str | os.PathLike[str]) -> tuple[str, bytes]:
-    name = os.fspath(source)
-    if not Path(name).exists() and name in recipe_names():
-        return name, (resources.files("fl_text") / "recipes" / f"{name}.json").read_bytes()
-    if not Path(name).exists():
-        raise RecipeError(
-            f"{name}: no such file; the recipes of the package are {', '.join(recipe_names())}"
-        )
-    with open_regular(name) as file:
-        text = file.read(_MAX_BYTES + 1)
-    if len(text) > _MAX_BYTES:
-        raise RecipeError(f"{name}: longer than {_MAX_BYTES} bytes")
-    return name, text
+    return Recipe.published()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import fl_tensor as ft
 from fl_data.dataset import Dataset, EpochDataset, as_dataset
 from fl_data.errors import DataError, SampleTypeError
-from fl_data.samples import Sample, as_sample, check_index
+from fl_data.samples import Sample, as_sample, check_index, check_indices
 from fl_data.seeds import Seed, mix
 
 
@@ -64,6 +64,9 @@ class RandomTransform(EpochDataset):
     a sample is augmented anew in each epoch (`set_epoch`), and the result is the same with any
     number of prefetching threads and after a resume. Without a `seed` one is drawn as in
     `Resample`.
+
+    A function with a method `batch(batch, generators) -> batch` makes a whole `Batch` at once, of
+    the batch that `ds` gives: what its samples, each with its generator, give one by one.
     """
 
     def __init__(
@@ -88,6 +91,15 @@ class RandomTransform(EpochDataset):
             number = check_index(index, len(self), "RandomTransform")
         generator = ft.Generator(mix(self._seed.value, self._epoch, number))
         return as_sample(self._fn(self._ds[number], generator), "RandomTransform")
+
+    def __getitems__(self, indices: Sequence[int]) -> Sample:
+        many = getattr(self._fn, "batch", None)
+        if many is None or not len(indices):
+            return super().__getitems__(indices)
+        rows = check_indices(indices, len(self), "RandomTransform")
+        seed, epoch = self._seed.value, self._epoch
+        generators = [ft.Generator(mix(seed, epoch, number)) for number in rows]
+        return as_sample(many(self._ds.__getitems__(rows), generators), "RandomTransform")
 
 
 def _map_fields(sample: Sample, functions: Mapping[Any, Callable[[Any], Any]]) -> Sample:

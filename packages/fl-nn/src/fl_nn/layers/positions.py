@@ -19,8 +19,9 @@ from fl_nn.values import arange_like
 class PositionEmbedding(Module):
     """Adds row t of the learned `weight` (count, size) to step t of x (..., steps, size), then
     drops out. The rows start normal with standard deviation `std`; `offset` counts the steps that
-    came before, in all or, as int64 (N,), in each row of x (N, steps, size). A step whose number is
-    below 0 is padding, and gets row 0; numbers in an array above the last one get the last row."""
+    came before, in all or, as int64 (N,), in each row of x (N, steps, size), or has the number of
+    each step, int64 (N, steps). A step whose number is below 0 is padding, and gets row 0; numbers
+    in an array above the last one get the last row."""
 
     def __init__(
         self,
@@ -64,7 +65,8 @@ class SinusoidalPositionEmbedding(Module):
         table[t, 2i] = sin(t / 10000^(2i / size)),   table[t, 2i + 1] = cos of the same
 
     Vaswani et al., 2017. Nothing is learned, and any number of steps goes. `offset` counts the
-    steps that came before, in all or, as int64 (N,), in each row of x (N, steps, size).
+    steps that came before, in all or, as int64 (N,), in each row of x (N, steps, size), or has the
+    number of each step, int64 (N, steps).
     """
 
     def __init__(self, size: int, scale: float = 1.0) -> None:
@@ -88,7 +90,8 @@ class RotaryEmbedding(Module):
     t / base^(2i / size) at step t, so that products of two such vectors depend on their distance
     alone. Su et al., 2021. `interleaved` pairs (2i, 2i + 1) instead, as the paper does; weights
     that were trained one way need that way. `offset` counts the steps that came before, in all or,
-    as int64 (N,), in each row of x (N, heads, steps, size).
+    as int64 (N,), in each row of x (N, heads, steps, size), or has the number of each step, int64
+    (N, steps).
 
     scaling  frequencies for contexts beyond those of training, in Hugging Face's terms:
              {"rope_type": "linear", "factor": 2.0}; "dynamic" and "llama3" have settings besides.
@@ -211,10 +214,12 @@ def _angles(x: ft.Array, steps: int, offset: int | ft.Array, size: int, base: fl
 
 def _numbers(layer: str, x: ft.Array, steps: int, offset: ft.Array) -> ft.Array:
     # The numbers of the steps of each row, int64 (N, steps).
+    if offset.shape == (x.shape[0], steps) and offset.dtype.is_integer:
+        return offset
     if offset.shape != x.shape[:1] or not offset.dtype.is_integer:
         raise ft.ShapeError(
             f"[{layer}] offset {offset.shape} of {offset.dtype} for x {x.shape}: expected an "
-            "integer, or one for each row of the batch"
+            "integer, or one for each row of the batch or each of its steps"
         )
     return offset[:, None] + arange_like(x, 0, steps, ft.int64)
 

@@ -12,6 +12,9 @@ from fl_nn.plot import figures, matrices
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: Inches for the name of a row or column.
+_NAME = 0.17
+
 
 def attention(
     weights: Any,
@@ -35,7 +38,9 @@ def attention(
     columns = matrices.names("attention", "keys", keys, found.shape[-1])
     across = min(len(heads), 4)
     down = math.ceil(len(heads) / across)
-    figure = figures.new("attention", 3.6 * across, 3.2 * down, title)
+    width = max(3.6, _NAME * len(columns or ()) + 1.4)
+    height = max(3.2, _NAME * len(rows or ()) + 1.2)
+    figure = figures.new("attention", width * across, height * down, title)
     for number, head in enumerate(heads):
         axes = figure.add_subplot(down, across, number + 1)
         image = matrices.draw(axes, head, rows, columns)

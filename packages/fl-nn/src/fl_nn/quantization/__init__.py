@@ -14,3 +14,4 @@ from fl_nn.quantization.apply import quantize_weights as quantize_weights
 from fl_nn.quantization.layers import Int8Embedding as Int8Embedding
 from fl_nn.quantization.layers import Int8Linear as Int8Linear
 from fl_nn.quantization.layers import Int8MultiHeadAttention as Int8MultiHeadAttention
+from fl_nn.quantization.layers import times_int8 as times_int8

@@ -29,8 +29,8 @@ def quantize_weights(model: M, embedding: bool = False) -> M:
     integers with a scale for each output, in place; the model, whose parameters are then frozen.
     Each weight changes by at most half of its scale, max |row| / 254.
 
-    embedding  every Embedding, too, with a scale for each row: for networks in which a layer of
-               its own, not the matrix of the embedding, computes the output
+    embedding  every Embedding, too, with a scale for each row. A network whose output is the
+               matrix of the embedding must multiply by the scale, as `fl_text.models.GPT2` does
 
     The model is for evaluation. On the host, a few rows at a time are multiplied without a copy of
     the weights in floats. Built on the backend `null`, a model takes the values of a file of
@@ -67,7 +67,7 @@ def _quantize(module: Module, weight: Parameter) -> None:
         keep_quantized(module, weight, "in_proj_weight", "in_proj_scale")
         module.__class__ = Int8MultiHeadAttention
     elif isinstance(module, Embedding):
-        keep_quantized(module, weight, transpose=False)
+        keep_quantized(module, weight)
         module.__class__ = Int8Embedding  # type: ignore[assignment]
     else:
         keep_quantized(module, weight)

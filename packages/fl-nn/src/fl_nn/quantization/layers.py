@@ -14,19 +14,21 @@ from fl_nn.module import Module
 from fl_nn.parameter import Parameter
 from fl_nn.quantization.kernels import product_on_host
 from fl_nn.values import check_classes, tensor_of
+from fl_tensor.annotations import explained
 from fl_tensor.assumptions import is_captured
 from fl_tensor.kernels.compilers import compiler_name
 
-#: Rows of x up to which the kernel is used; beyond, a matrix product of floats is faster.
-FEW = 8
+#: Rows of x whose products are sums of integers times x; of more, a matrix product of floats is
+#: faster.
+FEW = 2
 
 
 class Int8Linear(Module):
     """Linear for evaluation, with weights as integers in -127 .. 127 and a scale for each output:
-    `x @ weight * scale + bias`. `quantize_weights` makes it of a Linear.
+    `x @ weight^T * scale + bias`. `quantize_weights` makes it of a Linear.
 
-    Buffers weight (inputs, outputs) int8, the transpose of that of Linear, and scale (outputs,);
-    parameter bias (outputs,), frozen. Gradients go to x, not to the weight.
+    Buffers weight (outputs, inputs) int8, as Linear has it, and scale (outputs,); parameter bias
+    (outputs,), frozen. Gradients go to x, not to the weight.
     """
 
     weight: ft.Tensor
@@ -69,7 +71,7 @@ class Int8Embedding(Module):
 
     def __init__(self, count: int, size: int, *, generator: ft.Generator | None = None) -> None:
         self.count, self.size = count, size
-        keep_quantized(self, Embedding(count, size, generator=generator).weight, transpose=False)
+        keep_quantized(self, Embedding(count, size, generator=generator).weight)
 
     def constructor_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (self.count, self.size), {}
@@ -87,8 +89,8 @@ class Int8MultiHeadAttention(MultiHeadAttention):
     """MultiHeadAttention for evaluation, whose projections have weights of 8 bits.
     `quantize_weights` makes it of a MultiHeadAttention.
 
-    Buffers in_proj_weight (size, rows) int8, the transpose of that of MultiHeadAttention, and
-    in_proj_scale (rows,); out_proj is an Int8Linear.
+    Buffers in_proj_weight (rows, size) int8, as MultiHeadAttention has it, and in_proj_scale
+    (rows,); out_proj is an Int8Linear.
     """
 
     in_proj_scale: ft.Tensor
@@ -107,7 +109,7 @@ class Int8MultiHeadAttention(MultiHeadAttention):
             biases: list[Any] = [None] * 3
             if self.in_proj_bias is not None:
                 biases = ft.split(self.in_proj_bias, sizes, 0)
-            weights = ft.split(weight, sizes, 1)
+            weights = ft.split(weight, sizes, 0)
             q, k, v = map(times_int8, (query, key, value), weights, scales, biases)
         return self._heads(q), self._heads(k), self._heads(v)
 
@@ -118,27 +120,34 @@ class Int8MultiHeadAttention(MultiHeadAttention):
         )
 
 
+@explained
 def times_int8(
     x: ft.Array, weight: ft.Tensor, scale: ft.Tensor, bias: ft.Array | None = None
 ) -> ft.Array:
-    """`x @ weight * scale + bias`: x (..., inputs), weight (inputs, outputs) int8.
+    """`x @ weight^T * scale + bias`: x (..., inputs), weight (outputs, inputs) int8.
 
     Few rows of float32 on the host go through a kernel that reads each weight as it is. In a graph
-    one row is a sum of products, which backends with fused operations compute so, too. Everything
-    else, and whatever has a gradient, converts the weight to the dtype of x first.
+    a few rows are sums of products, which backends with fused operations compute so, too.
+    Everything else, and whatever has a gradient, converts the weight to the dtype of x first.
     """
-    inputs, outputs = weight.shape
+    if weight.ndim != 2 or weight.dtype is not ft.int8 or scale.shape != weight.shape[:1]:
+        raise ft.ShapeError(
+            f"[times_int8] weight {weight.shape} of {weight.dtype}, scale {scale.shape}: expected "
+            "int8 (outputs, inputs) and (outputs,)"
+        )
+    outputs, inputs = weight.shape
     if x.ndim == 0 or x.shape[-1] != inputs:
         raise ft.ShapeError(f"[Int8Linear] x {x.shape}: expected (..., {inputs})")
     rows = x.size // inputs
     if 1 <= rows <= FEW and _is_for_kernel(x, weight, scale):
         flat = tensor_of(x).reshape((rows, inputs))
         y: ft.Array = product_on_host(flat, weight, scale).reshape((*x.shape[:-1], outputs))
-    elif rows == 1 and x.dtype is ft.float32 and is_captured() and not _is_recorded(x):
-        sums = ft.sum(weight.astype(x.dtype) * x.reshape((inputs, 1)), 0)
+    elif 1 <= rows <= FEW and _is_for_sums(x):
+        sums = ft.sum(weight.astype(x.dtype) * x.reshape((rows, 1, inputs)), -1)
         y = (sums * scale.astype(x.dtype)).reshape((*x.shape[:-1], outputs))
     else:
-        y = ft.matmul(x, weight.astype(x.dtype)) * scale.astype(x.dtype)
+        product = ft.matmul(x, ft.swapaxes(weight.astype(x.dtype), 0, 1))
+        y = product * scale.astype(x.dtype)
     return y if bias is None else y + bias
 
 
@@ -156,6 +165,10 @@ def _is_for_kernel(x: ft.Array, weight: ft.Tensor, scale: ft.Tensor) -> bool:
     )
 
 
+def _is_for_sums(x: ft.Array) -> bool:
+    return x.dtype is ft.float32 and is_captured() and not _is_recorded(x)
+
+
 def _is_recorded(x: ft.Array) -> bool:
     return isinstance(x, ag.Variable) and x.requires_grad and ag.is_grad_enabled()
 
@@ -169,24 +182,11 @@ def quantized(weight: ft.Tensor) -> tuple[ft.Tensor, ft.Tensor]:
 
 
 def keep_quantized(
-    module: Module,
-    parameter: Parameter,
-    name: str = "weight",
-    scale_name: str = "scale",
-    transpose: bool = True,
+    module: Module, parameter: Parameter, name: str = "weight", scale_name: str = "scale"
 ) -> None:
     """Make a weight of a module a buffer of integers with scales beside it."""
     integers, scale = quantized(parameter.tensor)
     if name in vars(module):
         delattr(module, name)
-    if transpose:
-        integers = _in_c_order(ft.permute(integers, (1, 0)))
     module.register_buffer(name, integers)
     module.register_buffer(scale_name, scale)
-
-
-def _in_c_order(x: ft.Tensor) -> ft.Tensor:
-    """The same values in C order in memory: the kernel would copy them in every call otherwise."""
-    if not x.backend.has_values or x.device.kind != "cpu":
-        return x
-    return ft.asarray(x.tobytes().cast("b"), x.dtype, x.device, x.backend).reshape(x.shape)

@@ -13,6 +13,7 @@ __all__ = ["main"]
 
 COMMANDS = {
     "bench": "how fast a language model learns and generates",
+    "classify": "train, measure and use classifiers of short texts, such as names",
     "decode": "emissions of an acoustic model to words, by beam search",
     "dictionary": "count the words of files, and write a dictionary of the most frequent",
     "eval": "perplexity of models on a text, bits a character, accuracy of masked models",

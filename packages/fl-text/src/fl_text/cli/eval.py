@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 from fl_memory.subcommands import at_least
+from fl_text.cli.model_options import quantize
 from fl_text.cli.recipe_options import runtime, runtime_options
 from fl_text.corpus import TextFiles
+from fl_text.errors import TextError
 from fl_text.evaluation import (
     MaskedFigures,
     TextFigures,
@@ -19,6 +22,7 @@ from fl_text.evaluation import (
 )
 from fl_text.language_model_folder import load_language_model
 from fl_text.ngram import NGramModel
+from fl_text.pictures import MOST_TOKENS, draw_attention
 
 COLUMNS = {
     "tokens": "tokens",
@@ -43,6 +47,9 @@ def main(arguments: list[str]) -> int:
     given = _parser().parse_args(arguments)
     with runtime(given):
         found = [(str(path), _figures(path, given)) for path in (given.model, *given.beside)]
+    if given.attention is not None:
+        with runtime(given):
+            _draw(given)
     if given.json:
         for name, figures in found:
             print(json.dumps({"model": name, **_plain(figures)}))
@@ -76,9 +83,25 @@ def _parser() -> argparse.ArgumentParser:
     what = "masked models: share of hidden tokens (%(default)s)"
     add("--mask-prob", type=float, default=0.15, metavar="X", help=what)
     add("--seed", type=int, default=0, metavar="N", help="masked models: which are hidden")
+    what = "picture of attention on the beginning of the text (needs matplotlib)"
+    add("--attention", type=Path, metavar="FILE", help=what)
+    what = "layer of --attention; -1: the last (%(default)s)"
+    add("--layer", type=int, default=-1, metavar="N", help=what)
+    add("--int8", action="store_true", help="round weights to 8 bits first, those of all models")
     add("--json", action="store_true", help="a JSON object for each model")
     runtime_options(parser)
     return parser
+
+
+def _draw(given: argparse.Namespace) -> None:
+    """Draw the attention of MODEL on the beginning of the first file."""
+    if given.model.is_file():
+        raise TextError(f"{given.model}: n-grams have no attention: leave --attention out")
+    model = load_language_model(given.model)
+    text = "".join(itertools.islice(TextFiles(given.files[0]), 2 * MOST_TOKENS))
+    if model.sample in ("line", "documents"):
+        text = next((line for line in text.splitlines() if line.strip()), "")
+    draw_attention(model, text, given.attention, given.layer)
 
 
 def _figures(path: Path, given: argparse.Namespace) -> TextFigures | MaskedFigures:
@@ -86,6 +109,8 @@ def _figures(path: Path, given: argparse.Namespace) -> TextFigures | MaskedFigur
     if path.is_file():
         return evaluate_ngrams(NGramModel.open(path), texts)
     model = load_language_model(path)
+    if given.int8:
+        quantize(model.network)
     size = given.batch_size
     if model.masked:
         return evaluate_masked(

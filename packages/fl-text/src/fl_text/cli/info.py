@@ -9,7 +9,7 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_text.cli.model_options import MODEL
+from fl_text.cli.model_options import MODEL, is_tied
 from fl_text.cli.recipe_options import runtime, runtime_options
 from fl_text.generation.growing import takes_fixed_caches
 from fl_text.language_model_folder import LanguageModelFolder, load_language_model
@@ -68,7 +68,7 @@ def facts(model: LanguageModelFolder) -> dict[str, Any]:
 
 
 def memory(network: nn.Module) -> dict[str, int]:
-    """Bytes of the weights as they are, and in other dtypes. In int8 matrices of products have one
+    """Bytes of the weights as they are, and in other dtypes. In int8, what `--int8` rounds has one
     byte an element and a float32 scale a row, and other weights stay as they are."""
     parameters = list(network.parameters())
     now = sum(parameter.size * parameter.dtype.itemsize for parameter in parameters)
@@ -76,10 +76,12 @@ def memory(network: nn.Module) -> dict[str, int]:
     for name in _DTYPES[:2]:
         found[name] = sum(parameter.size for parameter in parameters) * ft.dtype(name).itemsize
     matrices: dict[int, int] = {}
-    tables = {id(m.weight) for m in network.modules() if isinstance(m, nn.Embedding)}
+    tied = is_tied(network)
+    tables = {id(m.weight) for m in network.modules() if isinstance(m, nn.Embedding) and not tied}
     for module in network.modules():
-        if isinstance(module, nn.Linear | nn.MultiHeadAttention):
-            name = "weight" if isinstance(module, nn.Linear) else "in_proj_weight"
+        attention = isinstance(module, nn.MultiHeadAttention)
+        if attention or isinstance(module, nn.Linear | nn.Embedding if tied else nn.Linear):
+            name = "in_proj_weight" if attention else "weight"
             weight = getattr(module, name)
             matrices[id(weight)] = weight.size + 4 * weight.shape[0]
     # The matrix of an embedding stays, though an output that shares it has one of 8 bits.

@@ -11,7 +11,7 @@ from fl_nn.lora import load_adapter, merge_lora, remove_lora
 from fl_nn.quantization import quantize_weights
 from fl_text.errors import TextError
 from fl_text.language_model_folder import LanguageModelFolder, load_language_model
-from fl_text.models import GPT2, GPT2_HUGGING_FACE, LLAMA_HUGGING_FACE, Llama
+from fl_text.models import GPT2, GPT2_HUGGING_FACE, LLAMA_HUGGING_FACE, Llama, MaskedLM
 
 MODEL = "of fl-text train, or of Hugging Face with config.json"
 #: How names of layers begin in adapters that PEFT wrote for networks of Hugging Face.
@@ -34,8 +34,20 @@ def model_of(given: argparse.Namespace) -> LanguageModelFolder:
         remove_lora(merge_lora(model.network))
         model.network.eval()
     if given.int8:
-        quantize_weights(model.network)
+        quantize(model.network)
     return model
+
+
+def quantize(network: nn.Module) -> None:
+    """Round the weights of a network to 8 bits; those of an embedding only where they are also the
+    output, as rounding them saves no time otherwise."""
+    quantize_weights(network, embedding=is_tied(network))
+
+
+def is_tied(network: nn.Module) -> bool:
+    """Whether the output has no matrix of its own."""
+    masked = isinstance(network, MaskedLM) and network.output is None
+    return masked or isinstance(network, GPT2)
 
 
 def causal_model_of(given: argparse.Namespace) -> LanguageModelFolder:

@@ -12,12 +12,13 @@ import fl_memory
 import fl_tensor as ft
 from fl_nn.extend import kind_of, rule_of
 from fl_text.recipe import Recipe
+from fl_text.recipe_settings import RecipeSettings
 
 
-def recipe_options(parser: argparse.ArgumentParser) -> None:
-    """An option for each setting of `Recipe`; None where it is not given."""
+def recipe_options(parser: argparse.ArgumentParser, recipe: type[RecipeSettings] = Recipe) -> None:
+    """An option for each setting of a recipe; None where it is not given."""
     groups: dict[str, Any] = {}
-    for field in fields(Recipe):
+    for field in fields(recipe):
         rule, kind = rule_of(field), kind_of(field)
         if rule.group not in groups:
             groups[rule.group] = parser.add_argument_group(rule.group)
@@ -34,9 +35,11 @@ def recipe_options(parser: argparse.ArgumentParser) -> None:
             )
 
 
-def given_settings(given: argparse.Namespace) -> dict[str, Any]:
+def given_settings(
+    given: argparse.Namespace, recipe: type[RecipeSettings] = Recipe
+) -> dict[str, Any]:
     """The settings of a recipe that options gave."""
-    found = {name: getattr(given, name) for name in Recipe.names()}
+    found = {name: getattr(given, name) for name in recipe.names()}
     return {name: value for name, value in found.items() if value is not None}
 
 

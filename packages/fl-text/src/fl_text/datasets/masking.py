@@ -6,13 +6,13 @@ Devlin et al., BERT: pre-training of deep bidirectional transformers for languag
 
 from __future__ import annotations
 
-import random
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 
 import fl_tensor as ft
 from fl_data import DataError, Sample, check_count, mix
 from fl_tensor.annotations import Checked
+from fl_text.datasets.masking_kernel import Masking, mask_rows
 from fl_text.encoder import TextEncoder, check_encoder
 from fl_text.errors import TextError
 
@@ -64,70 +64,66 @@ class TokenMasking(Checked):
         self.mask, self.ignore_index = tokenizer.need("mask"), ignore_index
         found = (getattr(tokenizer, f"{role}_id", None) for role in _ROLES)
         self.special = frozenset(number for number in found if number is not None)
-        self._ordinary = [i for i in range(len(tokenizer)) if i not in self.special]
-        if not self._ordinary:
+        ordinary = [i for i in range(len(tokenizer)) if i not in self.special]
+        if not ordinary:
             raise TextError("[TokenMasking] all tokens of the tokenizer are special")
+        self._settings = Masking(
+            bytearray(i in self.special for i in range(len(tokenizer))),
+            array("q", ordinary),
+            self.mask,
+            mask_prob,
+            random_prob,
+            same_prob,
+            self.mask_min_length,
+        )
 
     def __call__(self, sample: Sample, generator: ft.Generator) -> Sample:
-        tokens = _tokens(sample)
-        targets = array("q", [self.ignore_index]) * len(tokens)
-        # Numbers one by one cost far less than tensors of them, whose sizes would all differ.
-        draw = random.Random(mix(generator.seed, generator.offset)).random
-        generator.offset += 1  # the next text has other numbers
-        for place in list(self._places(tokens, draw)):
-            targets[place] = tokens[place]
-            kind, other = draw(), draw()
-            if kind < self.random_prob:
-                tokens[place] = self._ordinary[int(other * len(self._ordinary))]
-            elif kind >= self.random_prob + self.same_prob:
-                tokens[place] = self.mask
-        hidden, wanted = (ft.asarray(values, ft.int64) for values in (tokens, targets))
+        tokens = _tokens(sample, 1, "integers (T,) of a text")
+        hidden, wanted = self._masked(tokens, [generator])
         assert isinstance(sample, tuple)
         return (hidden, *sample[1:-1], wanted)
 
-    def _places(self, tokens: array[int], draw: Callable[[], float]) -> Iterator[int]:
-        """What is hidden: spans that do not overlap, in every run of tokens that are not special.
+    def batch(self, batch: Sample, generators: Sequence[ft.Generator]) -> Sample:
+        """What the samples of a batch, its first field `(N, T)`, give one by one with these
+        generators: `RandomTransform` calls it for a `Batch`."""
+        tokens = _tokens(batch, 2, "integers (N, T) of texts")
+        if len(generators) != tokens.shape[0]:
+            raise TextError(
+                f"[TokenMasking.batch] {len(generators)} generators for {tokens.shape[0]} samples: "
+                "give one for each"
+            )
+        hidden, wanted = self._masked(tokens, generators)
+        assert isinstance(batch, tuple)
+        return (hidden, *batch[1:-1], wanted)
 
-        Of `n` tokens, `k` spans of `m` are as `k` of `n - k (m - 1)` places, each then widened to
-        `m`: every choice is as likely.
-        """
-        least = self.mask_min_length
-        for start, size in self._runs(tokens):
-            count = min(int(self.mask_prob * size / least + draw()), size // least)
-            slots = size - count * (least - 1)
-            for number, slot in enumerate(_chosen(slots, count, draw)):
-                first = start + slot + number * (least - 1)
-                yield from range(first, first + least)
-
-    def _runs(self, tokens: array[int]) -> Iterator[tuple[int, int]]:
-        """Where tokens that are not special begin, and how many follow one another."""
-        start = 0
-        for place, token in enumerate([*tokens, self.mask]):
-            if token in self.special:
-                if place > start:
-                    yield start, place - start
-                start = place + 1
+    def _masked(
+        self, tokens: ft.Array, generators: Sequence[ft.Generator]
+    ) -> tuple[ft.Tensor, ft.Tensor]:
+        seeds = array("q")
+        for generator in generators:
+            # 63 bits: the kernel has signed numbers.
+            seeds.append(mix(generator.seed, generator.offset) >> 1)
+            generator.offset += 1  # the next text has other numbers
+        width = tokens.shape[-1]
+        hidden = array("q")
+        hidden.frombytes(ft.asarray(tokens, ft.int64).tobytes())
+        wanted = array("q", [self.ignore_index]) * len(hidden)
+        if hidden:
+            chosen, state = bytearray(width), array("q", [0])
+            mask_rows(self._settings, hidden, wanted, seeds, chosen, state)
+        shape = tokens.shape
+        return ft.asarray(hidden, ft.int64).reshape(shape), ft.asarray(wanted).reshape(shape)
 
     def __repr__(self) -> str:
         return f"TokenMasking(mask_prob={self.mask_prob}, mask_min_length={self.mask_min_length})"
 
 
-def _chosen(size: int, count: int, draw: Callable[[], float]) -> list[int]:
-    """`count` different numbers below `size`, in order; every choice is as likely (R. Floyd, in
-    Bentley, Programming pearls: a sample of brilliance, 1987)."""
-    found: set[int] = set()
-    for last in range(size - count, size):
-        number = int(draw() * (last + 1))
-        found.add(last if number in found else number)
-    return sorted(found)
-
-
-def _tokens(sample: Sample) -> array[int]:
+def _tokens(sample: Sample, axes: int, what: str) -> ft.Array:
     tokens = sample[0] if isinstance(sample, tuple) and sample else None
-    if not isinstance(tokens, ft.Array) or tokens.ndim != 1 or not tokens.dtype.is_integer:
-        what = f"{tokens.shape} of {tokens.dtype}" if isinstance(tokens, ft.Array) else "none"
+    if not isinstance(tokens, ft.Array) or tokens.ndim != axes or not tokens.dtype.is_integer:
+        found = f"{tokens.shape} of {tokens.dtype}" if isinstance(tokens, ft.Array) else "none"
         raise DataError(
-            f"[TokenMasking] the first field of a sample must be the integers (T,) of a text, got "
-            f"{what}: put RandomTransform around the dataset, and Batch around that"
+            f"[TokenMasking] the first field of a sample must be the {what}, got {found}: put "
+            "RandomTransform around the dataset, and Batch around that"
         )
-    return array("q", tokens.tolist())
+    return tokens

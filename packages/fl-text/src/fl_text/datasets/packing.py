@@ -99,6 +99,16 @@ def document_mask(documents: ft.Array) -> ft.Array:
     return mask
 
 
+@explained
+def document_positions(documents: ft.Array) -> ft.Array:
+    """The place of each token within its document, int64 `(N, T)` from 0 on, out of document
+    numbers `(N, T)`; of padding among the padding. `fl_nn.PositionEmbedding` takes it as `offset`.
+    Raises `DataError` for another shape."""
+    same = document_mask(documents)[:, 0]
+    places = ft.sum(ft.tril(same.astype(ft.int64)), -1) - 1
+    return places
+
+
 def first_fit(lengths: Sequence[int], room: int) -> list[array[int]]:
     """Which items are in each bin of size `room`: each goes into the first bin that it fits in.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
+from fl_nn.quantization import times_int8
 from fl_text.errors import TextError
 from fl_text.heads.protocol import flat_operands, reduced
 
@@ -16,6 +18,7 @@ class FullSoftmax(nn.Module):
     weight  a Parameter (tokens, size) to share, such as that of the embedding (Press & Wolf, 2017);
             without one the head has its own, which starts uniform within +-1 / sqrt(size)
     bias    True for one that starts at zero, a Parameter (tokens,) to share, or False
+    scale   (tokens,) for a `weight` of int8, as `fl_nn.quantization` keeps it
 
     Raises `TextError` for sizes below 1 and for a weight of another shape.
     """
@@ -25,8 +28,9 @@ class FullSoftmax(nn.Module):
         size: int,
         tokens: int,
         bias: bool | nn.Parameter = True,
-        weight: nn.Parameter | None = None,
+        weight: nn.Parameter | ft.Tensor | None = None,
         *,
+        scale: ft.Tensor | None = None,
         generator: ft.Generator | None = None,
     ) -> None:
         name = type(self).__name__
@@ -40,16 +44,29 @@ class FullSoftmax(nn.Module):
         shift = bias if isinstance(bias, nn.Parameter) else None
         if bias is True:
             shift = nn.Parameter(ft.zeros((tokens,)))
-        for what, given, shape in (("weight", weight, (tokens, size)), ("bias", shift, (tokens,))):
+        shapes = {"weight": (tokens, size), "bias": (tokens,), "scale": (tokens,)}
+        for (what, shape), given in zip(shapes.items(), (weight, shift, scale)):
             if given is not None and given.shape != shape:
                 raise TextError(f"[{name}] {what} {given.shape}: expected {shape}")
-        self.weight, self.bias = weight, shift
+        if (weight.dtype is ft.int8) != (scale is not None):
+            raise TextError(f"[{name}] weight of {weight.dtype}: int8 and a scale go together")
+        self.bias, self.scale = shift, scale
+        self.weight: Any = weight
+
+    @classmethod
+    def of(cls, layer: Any, bias: bool | nn.Parameter = False) -> FullSoftmax:
+        """The output with the matrix of an `fl_nn.Linear` or `Embedding`, quantised or not."""
+        weight: nn.Parameter = layer.weight
+        tokens, size = weight.shape
+        return cls(size, tokens, bias, weight, scale=getattr(layer, "scale", None))
 
     def forward(self, hidden: ft.Array) -> ft.Array:
         if hidden.ndim < 1 or hidden.shape[-1] != self.size:
             raise TextError(
                 f"[{type(self).__name__}] hidden {hidden.shape}: expected (..., {self.size})"
             )
+        if self.scale is not None:
+            return times_int8(hidden, self.weight, self.scale, self.bias)
         return ft.linear(hidden, self.weight, self.bias)
 
     def log_probs(self, hidden: ft.Array) -> ft.Array:

@@ -12,6 +12,7 @@ import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.rename import Ignore, Merge, Rule, Table, Tied
 from fl_text.heads import FullSoftmax
+from fl_text.models.checks import places_of
 
 
 class BERT(nn.Module):
@@ -53,14 +54,16 @@ class BERT(nn.Module):
         tokens: ft.Array,
         segments: ft.Array | None = None,
         key_mask: ft.Array | None = None,
+        documents: ft.Array | None = None,
     ) -> ft.Array:
         """`segments` (N, T) are 0 unless given; `key_mask` (N, T) is False where a token is
-        padding."""
+        padding; `documents` as in `TransformerLanguageModel.hidden`."""
+        before, mask = places_of("BERT", tokens, None, documents)
         kinds = ft.zeros_like(tokens) if segments is None else segments
-        x = self.positions(self.embedding(tokens) + self.segments(kinds))
+        x = self.positions(self.embedding(tokens) + self.segments(kinds), before)
         x = self.dropout(self.norm(x))
         for layer in self.layers:
-            x = layer(x, key_mask=key_mask)
+            x = layer(x, mask, key_mask)
         return x
 
     def pool(self, vectors: ft.Array) -> ft.Array:
@@ -97,13 +100,11 @@ class MaskedLM(nn.Module):
     @property
     def head(self) -> FullSoftmax:
         """The output behind `hidden`, with the parameters that this network has."""
-        tokens, size = self.bert.embedding.weight.shape
         if self.output is not None:
-            weight, bias = self.output.weight, self.output.bias
-        else:
-            weight, bias = self.bert.embedding.weight, self.bias
-        assert bias is not None  # neither is built without
-        return FullSoftmax(size, tokens, bias, weight)
+            assert self.output.bias is not None  # it is built with one
+            return FullSoftmax.of(self.output, self.output.bias)
+        assert self.bias is not None
+        return FullSoftmax.of(self.bert.embedding, self.bias)
 
     def forward(self, tokens: ft.Array, **options: Any) -> ft.Array:
         """`options` as BERT's forward has them."""

@@ -16,6 +16,7 @@ import fl_tensor as ft
 from fl_nn.rename import Ignore, Rule, Table, Tied, Transpose
 from fl_tensor.annotations import checked
 from fl_text.heads import FullSoftmax
+from fl_text.models.checks import places_of
 from fl_text.models.published import PublishedConfig, load_network
 from fl_text.models.published_options import gpt2_options
 
@@ -55,19 +56,24 @@ class GPT2(nn.Module):
     @property
     def head(self) -> FullSoftmax:
         """The output, which has no parameters of its own."""
-        tokens, size = self.embedding.weight.shape
-        return FullSoftmax(size, tokens, bias=False, weight=self.embedding.weight)
+        return FullSoftmax.of(self.embedding)
 
     def forward(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
         """`caches`, one for each layer, hold the tokens before these, and these afterwards."""
-        return ft.linear(self.hidden(tokens, caches), self.embedding.weight)
+        return self.head(self.hidden(tokens, caches))
 
-    def hidden(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
-        """Vectors (N, T, size) of tokens (N, T), which extend `caches`."""
-        before: int | ft.Array = caches[0].steps if caches else 0
+    def hidden(
+        self,
+        tokens: ft.Array,
+        caches: Sequence[nn.Cache] | None = None,
+        documents: ft.Array | None = None,
+    ) -> ft.Array:
+        """Vectors (N, T, size) of tokens (N, T), which extend `caches`; `documents` as in
+        `TransformerLanguageModel.hidden`."""
+        before, mask = places_of("GPT2", tokens, caches, documents)
         x = self.positions(self.embedding(tokens), before)
         for place, layer in enumerate(self.layers):
-            x = layer(x, cache=caches[place] if caches else None)
+            x = layer(x, mask, cache=caches[place] if caches else None)
         y: ft.Array = self.norm(x)
         return y
 

@@ -18,6 +18,7 @@ from fl_nn.rename import Ignore, Rule, Table
 from fl_tensor.annotations import checked
 from fl_text.errors import TextError
 from fl_text.heads import FullSoftmax
+from fl_text.models.checks import places_of
 from fl_text.models.published import PublishedConfig, load_network
 from fl_text.models.published_options import llama_options
 
@@ -53,8 +54,10 @@ class LlamaAttention(nn.Module):
         rotary: nn.RotaryEmbedding,
         angles: tuple[ft.Array, ft.Array],
         cache: nn.Cache | None = None,
+        mask: ft.Array | None = None,
     ) -> ft.Array:
-        """`angles`: cosines and sines of these steps, as `rotary.angles` gives them."""
+        """`angles`: cosines and sines of these steps, as `rotary.angles` gives them. `mask`, bool
+        (N, 1, T, T), goes without a cache."""
         q = rotary.turn(self._split(self.q_proj(x), self.heads), *angles)
         k = rotary.turn(self._split(self.k_proj(x), self.kv_heads), *angles)
         v = self._split(self.v_proj(x), self.kv_heads)
@@ -63,7 +66,10 @@ class LlamaAttention(nn.Module):
         else:
             if cache is not None:
                 k, v = cache.append(k, v)
-            mixed = nn.attention(q, k, v, self._mask(x, k.shape[2]), causal=True)
+            near = self._near(x, k.shape[2])
+            if mask is not None:
+                near = mask if near is None else ft.logical_and(near, mask)
+            mixed = nn.attention(q, k, v, near, causal=True)
         n, heads, steps, size = mixed.shape
         return self.o_proj(ft.swapaxes(mixed, 1, 2).reshape(n, steps, heads * size))
 
@@ -71,7 +77,7 @@ class LlamaAttention(nn.Module):
         n, steps, _ = x.shape
         return ft.swapaxes(x.reshape(n, steps, heads, self.head_size), 1, 2)
 
-    def _mask(self, x: ft.Array, keys: int) -> ft.Array | None:
+    def _near(self, x: ft.Array, keys: int) -> ft.Array | None:
         """(steps, keys): whether a key is near enough. The last query stands at the last key."""
         if self.window is None or keys <= self.window:
             return None
@@ -105,8 +111,9 @@ class LlamaLayer(nn.Module):
         rotary: nn.RotaryEmbedding,
         angles: tuple[ft.Array, ft.Array],
         cache: nn.Cache | None = None,
+        mask: ft.Array | None = None,
     ) -> ft.Array:
-        x = x + self.self_attn(self.norm1(x), rotary, angles, cache)
+        x = x + self.self_attn(self.norm1(x), rotary, angles, cache, mask)
         return x + self.mlp(self.norm2(x))
 
 
@@ -182,8 +189,7 @@ class Llama(nn.Module):
     @property
     def head(self) -> FullSoftmax:
         """The output, which has no parameters of its own."""
-        tokens, size = self.output.weight.shape
-        return FullSoftmax(size, tokens, bias=False, weight=self.output.weight)
+        return FullSoftmax.of(self.output)
 
     @property
     def context(self) -> int:
@@ -193,10 +199,16 @@ class Llama(nn.Module):
         factor = scaling["factor"] if scaling["rope_type"] in ("linear", "dynamic") else 1.0
         return int(self.steps * factor)
 
-    def hidden(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:
-        """The features (N, T, size) that the output reads. Raises ShapeError for tokens that are
-        not (N, T), or that, with those in the caches, are more than the context."""
-        before: int | ft.Array = caches[0].steps if caches else 0
+    def hidden(
+        self,
+        tokens: ft.Array,
+        caches: Sequence[nn.Cache] | None = None,
+        documents: ft.Array | None = None,
+    ) -> ft.Array:
+        """The features (N, T, size) that the output reads; `documents` as in
+        `TransformerLanguageModel.hidden`. Raises ShapeError for tokens that are not (N, T), or
+        that, with those in the caches, are more than the context."""
+        before, mask = places_of("Llama", tokens, caches, documents)
         # The steps of a CacheStep are an array, whose numbers a graph does not know.
         after = tokens.shape[-1] + (0 if isinstance(before, ft.Array) else before)
         if tokens.ndim != 2 or after > self.context:
@@ -211,7 +223,7 @@ class Llama(nn.Module):
         x = self.embedding(tokens)
         angles = self.rotary.angles(x, tokens.shape[1], before)
         for place, layer in enumerate(self.layers):
-            x = layer(x, self.rotary, angles, caches[place] if caches else None)
+            x = layer(x, self.rotary, angles, caches[place] if caches else None, mask)
         return self.norm(x)
 
     def forward(self, tokens: ft.Array, caches: Sequence[nn.Cache] | None = None) -> ft.Array:

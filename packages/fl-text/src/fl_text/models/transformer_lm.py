@@ -10,7 +10,7 @@ import fl_nn as nn
 import fl_tensor as ft
 from fl_text.errors import TextError
 from fl_text.heads import AdaptiveSoftMax, FullSoftmax, Head
-from fl_text.models.checks import check_tokens, one_cache_each
+from fl_text.models.checks import check_tokens, one_cache_each, places_of
 
 POSITIONS = ("sinusoidal", "learned")
 
@@ -112,13 +112,14 @@ class TransformerLanguageModel(nn.Module):
         self,
         tokens: ft.Array,
         caches: Sequence[nn.Cache] | None = None,
-        mask: ft.Array | None = None,
+        documents: ft.Array | None = None,
     ) -> ft.Array:
-        """Vectors (N, T, size) of tokens (N, T), which extend `caches`. `mask`, bool (N, 1, T, T),
-        is False where a token is not seen, such as `document_mask`."""
+        """Vectors (N, T, size) of tokens (N, T), which extend `caches`. `documents` (N, T) are
+        numbers as those of `PackedDocuments`: tokens see those of their own document alone, whose
+        positions begin at 0. There are no caches then."""
         check_tokens("TransformerLanguageModel", tokens)
         one_cache_each("TransformerLanguageModel", caches, len(self.layers))
-        before: int | ft.Array = caches[0].steps if caches else 0
+        before, mask = places_of("TransformerLanguageModel", tokens, caches, documents)
         x = self.dropout(self.positions(self.embedding(tokens), before))
         for place, layer in enumerate(self.layers):
             x = layer(x, mask, cache=caches[place] if caches else None)

@@ -6,7 +6,6 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_text.datasets.packing import document_mask
 from fl_text.recipe import Recipe
 
 
@@ -36,7 +35,7 @@ class Objective(nn.Module):
                 self.caches = self.network.caches()
             options["caches"] = self.caches
         if recipe.sample == "documents":
-            options["mask"] = document_mask(more[0])
+            options["documents"] = more[0]
         if recipe.task == "masked" and recipe.sample == "line":
             options["key_mask"] = tokens != self.pad
         hidden: ft.Array = self.network.hidden(tokens, **options)

@@ -1,0 +1,142 @@
+"""``TextClassifier``: a network, its tokenizer and its classes, and the folder that keeps them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fl_nn as nn
+import fl_tensor as ft
+from fl_tensor import untrusted_json
+from fl_tensor.annotations import checked
+from fl_tensor.files import open_regular, replacing
+from fl_text.corpus import as_texts
+from fl_text.errors import TextError, TextFileError
+from fl_text.models import GRUClassifier
+from fl_text.tokenizer import Tokenizer
+
+DESCRIPTION, WEIGHTS, TOKENIZER = "text_classifier.json", "weights.safetensors", "tokenizer.json"
+_FORMAT, _MAX_BYTES, _GREATEST = 1, 1 << 22, 1 << 24
+_SETTINGS = {"hidden", "layers"}
+
+
+@dataclass(frozen=True)
+class TextClassifier:
+    """A classifier of short texts.
+
+    network    scores (N, classes) of tokens (N, T) and lengths (N,)
+    tokenizer  of characters
+    classes    the names, in the order of the scores
+    """
+
+    network: GRUClassifier
+    tokenizer: Tokenizer
+    classes: Sequence[str]
+
+    @checked
+    def log_probs(self, texts: Iterable[str], batch_size: int = 64) -> ft.Tensor:
+        """log p (n, classes) of the classes of texts. Raises `TextError` for a blank text."""
+        if batch_size < 1:
+            raise TextError(f"[TextClassifier] batch_size {batch_size}: give at least 1")
+        given = [text.strip() for text in as_texts(texts, "TextClassifier")]
+        blank = next((i for i, text in enumerate(given) if not text), None)
+        if blank is not None:
+            raise TextError(f"[TextClassifier] text {blank} is blank: it has no class")
+        if not given:
+            raise TextError("[TextClassifier] no texts: give at least one")
+        weight = next(iter(self.network.parameters()))
+        found = []
+        with nn.evaluating(self.network), ft.reproducible():
+            for first in range(0, len(given), batch_size):
+                tokens, lengths = self.tokenizer.encode_batch(given[first : first + batch_size])
+                place = (ft.int64, weight.device, weight.backend)
+                scores = self.network(ft.asarray(tokens, *place), ft.asarray(lengths, *place))
+                found.append(ft.log_softmax(scores, -1))
+        together: Any = ft.concatenate(found, 0)
+        return together.tensor if hasattr(together, "tensor") else together
+
+    def best(self, texts: Iterable[str], top: int = 1) -> list[list[tuple[str, float]]]:
+        """For each text the `top` likeliest classes with their probabilities, the best first."""
+        rows = ft.exp(self.log_probs(texts)).tolist()
+        ranked = [sorted(range(len(row)), key=lambda k: -row[k])[:top] for row in rows]
+        return [[(self.classes[k], row[k]) for k in ks] for row, ks in zip(rows, ranked)]
+
+
+@checked
+def save_text_classifier(folder: str | os.PathLike[str], classifier: TextClassifier) -> None:
+    """Write a classifier into a folder: `text_classifier.json`, `tokenizer.json` and
+    `weights.safetensors`, the last of them, each at once."""
+    path, network = Path(folder), classifier.network
+    path.mkdir(parents=True, exist_ok=True)
+    classifier.tokenizer.save(path / TOKENIZER)
+    description = {
+        "format": _FORMAT,
+        "classes": list(classifier.classes),
+        "settings": {"hidden": network.embedding.weight.shape[1], "layers": network.gru.layers},
+        "tokenizer": classifier.tokenizer.fingerprint(),
+    }
+    with replacing(path / DESCRIPTION) as file:
+        file.write(json.dumps(description, indent=1, ensure_ascii=False).encode() + b"\n")
+    nn.save_weights(path / WEIGHTS, network)
+
+
+@checked
+def load_text_classifier(folder: str | os.PathLike[str]) -> TextClassifier:
+    """The classifier in a folder of `fl-text classify train`, in evaluation mode. Raises
+    `TextFileError` for a description that makes no sense and for another tokenizer, and
+    `fl_nn.CheckpointError` where weights do not fit."""
+    path = Path(folder)
+    if not (path / DESCRIPTION).is_file():
+        raise TextFileError(
+            path,
+            f"it holds no classifier of texts ({DESCRIPTION})",
+            "give the folder of fl-text classify train",
+        )
+    found = _description(path / DESCRIPTION)
+    tokenizer = Tokenizer.load(path / TOKENIZER)
+    if tokenizer.fingerprint() != found["tokenizer"]:
+        raise TextFileError(
+            path / TOKENIZER,
+            f"it has {len(tokenizer)} tokens and another fingerprint than in training",
+            "give the tokenizer of the training",
+        )
+    with ft.use("null"):  # nothing is allocated before the weights are known to fit
+        network = GRUClassifier(len(tokenizer), len(found["classes"]), **found["settings"])
+    nn.load_weights(path / WEIGHTS, network, cast=True)
+    network.eval()
+    return TextClassifier(network, tokenizer, found["classes"])
+
+
+def _description(path: Path) -> Mapping[str, Any]:
+    with open_regular(path) as file:
+        text = file.read(_MAX_BYTES)
+    try:
+        found = untrusted_json.parse(text)
+    except ValueError as error:
+        raise TextFileError(path, f"no JSON ({error})", "train it again") from error
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise TextFileError(
+            path, "not the description of a classifier, or of another version", "train it again"
+        )
+    classes, settings = found.get("classes"), found.get("settings")
+    problems = [
+        name
+        for name, good in {
+            "classes": isinstance(classes, list)
+            and 2 <= len(classes) == len(set(map(str, classes)))
+            and all(isinstance(each, str) for each in classes),
+            "settings": isinstance(settings, dict)
+            and set(settings) == _SETTINGS
+            and all(type(n) is int and 1 <= n <= _GREATEST for n in settings.values())
+            and settings["layers"] <= 1000,
+            "tokenizer": isinstance(found.get("tokenizer"), str),
+        }.items()
+        if not good
+    ]
+    if problems:
+        raise TextFileError(path, f"malformed: {', '.join(problems)}", "train it again")
+    return found
