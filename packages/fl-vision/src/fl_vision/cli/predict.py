@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +16,9 @@ import fl_tensor as ft
 from fl_data import decoded_file_name
 from fl_vision.classifier import Classifier, load_classifier
 from fl_vision.cli.data import skipped_line, unreadable
+from fl_vision.cli.image_paths import decoded_batches, image_paths
 from fl_vision.cli.options import Parser, runtime, runtime_options, whole
-from fl_vision.datasets.folder import image_files
-from fl_vision.errors import DataFileError, DataMissingError, UsageError
+from fl_vision.errors import UsageError
 from fl_vision.images import read_image
 from fl_vision.report import draw_predictions
 
@@ -49,7 +47,9 @@ def main(arguments: list[str]) -> None:
         bad: list[str] = []
         write = _writer(given.format)
         start, count = time.perf_counter(), 0
-        for batch in _batches(files(given.images), classifier, given, bad):
+        paths = image_paths("predict", given.images)
+        read = partial(_pixels, classifier, given.invert)
+        for batch in decoded_batches(paths, read, given.batch_size, given.threads, bad):
             # Files have levels 0 to 255, the training set had 0 to `peak`.
             pixels = ft.stack([image for _, image in batch]).astype(classifier.normalise.dtype)
             rows = ft.exp(score(pixels * (classifier.peak / 255))).tolist()
@@ -71,20 +71,6 @@ def main(arguments: list[str]) -> None:
         raise UsageError(unreadable("predict", bad, f"of {count + len(bad)} files"))
 
 
-def files(given: Sequence[Path]) -> Iterator[Path]:
-    """Files as they are, those below folders in order, and for `-` the lines of standard input."""
-    for path in given:
-        if str(path) == "-":
-            yield from (Path(line.rstrip("\n")) for line in sys.stdin if line.strip())
-        elif path.is_dir():
-            found = image_files(path)
-            if not found:
-                raise DataMissingError(f"[predict] {path}: no image files; give another folder")
-            yield from found
-        else:
-            yield path
-
-
 def scorer(classifier: Classifier, compiled: bool) -> Callable[[ft.Tensor], ft.Array]:
     """Pixels give log-probabilities, by a graph of the network where `compiled`."""
     if not compiled:
@@ -98,38 +84,7 @@ def scorer(classifier: Classifier, compiled: bool) -> Callable[[ft.Tensor], ft.A
     return score
 
 
-def _batches(
-    paths: Iterable[Path], classifier: Classifier, given: object, bad: list[str]
-) -> Iterator[list[tuple[Path, ft.Tensor]]]:
-    """Pictures that threads decode, two batches ahead; the errors of others go into `bad`."""
-    size: int = given.batch_size  # type: ignore[attr-defined]
-    threads: int = given.threads  # type: ignore[attr-defined]
-    invert: bool = given.invert  # type: ignore[attr-defined]
-    remaining = iter(paths)
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[tuple[Path, Future[ft.Tensor]]] = deque()
-
-        def ask(count: int) -> None:
-            for path in itertools.islice(remaining, count):
-                waiting.append((path, pool.submit(_pixels, path, classifier, invert)))
-
-        ask(2 * size if size > 1 else max(1, threads))
-        batch: list[tuple[Path, ft.Tensor]] = []
-        while waiting:
-            path, future = waiting.popleft()
-            try:
-                batch.append((path, future.result()))
-            except (DataFileError, DataMissingError) as error:
-                bad.append(str(error))
-            ask(1)
-            if len(batch) == size:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
-
-
-def _pixels(path: Path, classifier: Classifier, invert: bool) -> ft.Tensor:
+def _pixels(classifier: Classifier, invert: bool, path: Path) -> ft.Tensor:
     channels, height, width = classifier.image_shape
     pixels = read_image(path, size=(height, width), grayscale=channels == 1)
     return ft.subtract(ft.full_like(pixels, 255), pixels) if invert else pixels

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import ImageDraw
+from PIL import ImageColor, ImageDraw
 
 import fl_nn as nn
 import fl_tensor as ft
@@ -32,23 +32,37 @@ def draw_boxes(
     """The uint8 image (3, height, width) with the boxes of a score of at least `least`, each with
     the name of its class and its score. Raises `UsageError` for other images and for labels that
     are no classes."""
-    picture = picture_of(_colours(image))
-    pen = ImageDraw.Draw(picture)
     labels = found.labels.tolist()
     if labels and not 0 <= min(labels) <= max(labels) < len(classes):
         raise UsageError(
             f"[draw_boxes] labels {min(labels)} to {max(labels)} for {len(classes)} classes: give "
             "the names of all"
         )
-    rows = zip(found.boxes.tolist(), found.scores.tolist(), labels, strict=True)
-    for box, score, label in sorted(rows, key=lambda row: row[1]):
-        if score < least:
-            continue
+    rows = zip(found.scores.tolist(), found.boxes.tolist(), labels, strict=True)
+    drawn = sorted((row for row in rows if row[0] >= least), key=lambda row: row[0])
+    words = [f"{classes[label]} {score:.2f}" for score, _, label in drawn]
+    return framed(image, [row[1] for row in drawn], [row[2] for row in drawn], words)
+
+
+def framed(
+    image: ft.Tensor,
+    boxes: Sequence[Sequence[float]],
+    labels: Sequence[int],
+    words: Sequence[str],
+) -> ft.Tensor:
+    """The uint8 image (3, height, width) with boxes in the colours of their labels, the last in
+    front, and words in them on a ground of that colour, so that they are read on any image."""
+    picture = picture_of(_colours(image))
+    pen = ImageDraw.Draw(picture)
+    for box, label, said in zip(boxes, labels, words, strict=True):
         colour = _COLOURS[label % len(_COLOURS)]
         left, top, right, bottom = (round(x) for x in box)
         pen.rectangle([left, top, max(right - 1, left), max(bottom - 1, top)], outline=colour)
-        name = classes[label].encode("latin-1", "replace").decode("latin-1")
-        pen.text((left + 2, top + 1), f"{name} {score:.2f}", fill=colour)
+        text = said.encode("latin-1", "replace").decode("latin-1")
+        ground = pen.textbbox((left + 2, top), text)
+        pen.rectangle([left, ground[1] - 1, ground[2] + 1, ground[3] + 1], fill=colour)
+        dark = sum(ImageColor.getrgb(colour)[:3]) > 3 * 128
+        pen.text((left + 2, top), text, fill="black" if dark else "white")
     return tensor_of(picture)
 
 
