@@ -58,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     _data_options(made)
     _train_options(made)
     result = made.add_argument_group("results").add_argument
+    result("--voc", choices=("2007", "2010"), help="--eval: also VOC's average precision of a year")
     result("--json", type=Path, metavar="FILE", help="boxes, or figures of --eval, as JSON")
     result("--csv", type=Path, metavar="FILE", help="boxes as CSV (default: printed)")
     result("--pictures", type=Path, metavar="FOLDER", help="pictures with boxes drawn")

@@ -18,7 +18,7 @@ from fl_data import decoded_file_name
 from fl_tensor.files import replacing
 from fl_vision.cli.data import skipped_line, unreadable
 from fl_vision.cli.image_paths import decoded_batches, image_paths
-from fl_vision.detection import CocoFigures, Detections
+from fl_vision.detection import CocoFigures, Detections, VocMeter
 from fl_vision.detectors import Detector, evaluate_detector, load_detector
 from fl_vision.detectors.evaluation import detected
 from fl_vision.detectors.pictures import PREDICTIONS, draw_attention, draw_boxes, draw_grid
@@ -37,10 +37,20 @@ def evaluate(given: argparse.Namespace) -> list[str]:
     detector = load_detector(given.run)
     data = BoxSource(given.eval, given.image_dir, given.classes, given.skip_bad).open()
     batch = given.batch_size or detector.recipe.batch_size
-    figures = evaluate_detector(detector, data, batch_size=batch)
-    if given.json is not None:
-        _write(given.json, json.dumps(asdict(figures), indent=1))
+    meters = []
+    if given.voc is not None:
+        meters.append(VocMeter(detector.classes, eleven_points=given.voc == "2007"))
+    figures = evaluate_detector(detector, data, batch_size=batch, meters=meters)
+    values = asdict(figures)
     lines = [f"{len(data)} images", *data_notes(data), *str(figures).splitlines(), *_more(figures)]
+    for meter in meters:
+        lines += str(meter.value).splitlines()
+        values["voc"] = {
+            "mean_ap": meter.value.mean_ap,
+            "per_class": [one._asdict() for one in meter.value.per_class],
+        }
+    if given.json is not None:
+        _write(given.json, json.dumps(values, indent=1))
     if given.pictures is not None:
         chosen = range(min(len(data), _SHOWN))
         found = [one for _, one, _ in detected(detector, data, chosen, batch)]

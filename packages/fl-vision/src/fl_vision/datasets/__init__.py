@@ -20,6 +20,7 @@ from fl_vision.datasets.coco import CocoDetection
 from fl_vision.datasets.coco_writer import write_coco
 from fl_vision.datasets.crops import RandomCrops
 from fl_vision.datasets.detection import Corrections, DetectionDataset
+from fl_vision.datasets.detection_shards import DetectionShards, write_detection_shards
 from fl_vision.datasets.digits import load_digits
 from fl_vision.datasets.folder import ImageFolder, load_folder
 from fl_vision.datasets.image_blob import ImageBlob, write_image_blob
@@ -41,6 +42,7 @@ __all__ = [
     "Corrections",
     "DataOptions",
     "DetectionDataset",
+    "DetectionShards",
     "ImageBlob",
     "ImageData",
     "ImageFolder",
@@ -68,6 +70,7 @@ __all__ = [
     "register",
     "write_box_list",
     "write_coco",
+    "write_detection_shards",
     "write_image_blob",
     "write_image_shards",
 ]
