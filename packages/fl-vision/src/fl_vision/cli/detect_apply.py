@@ -17,7 +17,7 @@ import fl_tensor as ft
 from fl_data import decoded_file_name
 from fl_tensor.files import replacing
 from fl_vision.cli.data import skipped_line, unreadable
-from fl_vision.cli.image_paths import decoded_batches, image_paths
+from fl_vision.cli.image_paths import decoded_batches, image_paths, unused_path
 from fl_vision.detection import CocoFigures, Detections, VocMeter
 from fl_vision.detectors import Detector, evaluate_detector, load_detector
 from fl_vision.detectors.evaluation import detected
@@ -143,11 +143,7 @@ def _pictures(
 ) -> list[str]:
     """Write the pictures of an image; their paths."""
     given.pictures.mkdir(parents=True, exist_ok=True)
-    out = given.pictures / f"{path.stem}.png"
-    for number in range(2, 1 << 20):
-        if not out.exists() or given.overwrite:
-            break
-        out = given.pictures / f"{path.stem}-{number}.png"
+    out = unused_path(given.pictures, path, given.overwrite)
     with replacing(out) as file:
         picture_of(draw_boxes(image, found, detector.classes, given.least)).save(file, "PNG")
     names = [str(out)]

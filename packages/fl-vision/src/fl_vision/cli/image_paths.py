@@ -28,6 +28,16 @@ def image_paths(command: str, given: Sequence[Path]) -> Iterator[Path]:
             yield path
 
 
+def unused_path(folder: Path, image: Path, overwrite: bool = False) -> Path:
+    """A PNG in `folder` with the name of an image; with a number where that is there already."""
+    out = folder / f"{image.stem}.png"
+    for number in range(2, 1 << 20):
+        if overwrite or not out.exists():
+            break
+        out = folder / f"{image.stem}-{number}.png"
+    return out
+
+
 def decoded_batches(
     paths: Iterable[Path],
     read: Callable[[Path], ft.Tensor],

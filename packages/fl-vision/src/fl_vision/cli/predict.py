@@ -6,21 +6,23 @@ import csv
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import fl_nn as nn
 import fl_tensor as ft
 from fl_data import decoded_file_name
+from fl_tensor.files import replacing
 from fl_vision.classifier import Classifier, load_classifier
 from fl_vision.cli.data import skipped_line, unreadable
-from fl_vision.cli.image_paths import decoded_batches, image_paths
+from fl_vision.cli.image_paths import decoded_batches, image_paths, unused_path
 from fl_vision.cli.options import Parser, runtime, runtime_options, whole
 from fl_vision.errors import UsageError
 from fl_vision.images import read_image
-from fl_vision.report import draw_predictions
+from fl_vision.models import ViT, class_attention
+from fl_vision.report import attention_picture, draw_predictions
 
 FORMATS = ("text", "csv", "json")
 
@@ -42,6 +44,11 @@ def main(arguments: list[str]) -> None:
         )
     with runtime(given):
         classifier, _ = load_classifier(given.checkpoint)
+        if given.attention is not None and not isinstance(classifier.model, ViT):
+            raise UsageError(
+                f"[predict] --attention: the network is a {classifier.network['name']}, and only "
+                "vision transformers have a class token that attends to patches; leave it out"
+            )
         score = scorer(classifier, given.compiled)
         drawn: list[tuple[ft.Tensor, str, float]] = []
         bad: list[str] = []
@@ -52,7 +59,10 @@ def main(arguments: list[str]) -> None:
         for batch in decoded_batches(paths, read, given.batch_size, given.threads, bad):
             # Files have levels 0 to 255, the training set had 0 to `peak`.
             pixels = ft.stack([image for _, image in batch]).astype(classifier.normalise.dtype)
-            rows = ft.exp(score(pixels * (classifier.peak / 255))).tolist()
+            pixels = pixels * (classifier.peak / 255)
+            rows = ft.exp(score(pixels)).tolist()
+            if given.attention is not None:
+                _draw_attention(given.attention, classifier, batch, pixels)
             for (path, image), row in zip(batch, rows, strict=True):
                 ranked = sorted(range(len(row)), key=lambda k: -row[k])[: given.top]
                 best = [(classifier.classes[k], row[k]) for k in ranked]
@@ -82,6 +92,18 @@ def scorer(classifier: Classifier, compiled: bool) -> Callable[[ft.Tensor], ft.A
             return run(classifier.normalise(pixels))
 
     return score
+
+
+def _draw_attention(
+    folder: Path, classifier: Classifier, batch: Sequence[tuple[Path, ft.Tensor]], pixels: ft.Tensor
+) -> None:
+    """Write a picture for each image: the image, and where the last layer looks in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model: Any = classifier.model
+    weights = ft.mean(class_attention(model, classifier.normalise(pixels)), axis=1)
+    for (path, image), each in zip(batch, ft.unstack(weights), strict=True):
+        with replacing(unused_path(folder, path)) as file:
+            attention_picture(image, each).save(file, "PNG")
 
 
 def _pixels(classifier: Classifier, invert: bool, path: Path) -> ft.Tensor:
@@ -130,6 +152,7 @@ def _parser() -> Parser:
     add("--top", type=whole(1), default=1, metavar="N", help="best classes (%(default)s)")
     add("--invert", action="store_true", help="dark strokes on light paper, trained on the reverse")
     add("--out", type=Path, metavar="FILE", help="also draw the predictions into this file")
+    add("--attention", type=Path, metavar="FOLDER", help="vit: pictures of where it looks")
     add("--skip-bad", action="store_true", help="leave out unreadable files")
     add("--batch-size", type=whole(1), default=64, metavar="N", help="1: each at once (64)")
     add("--threads", type=whole(1), default=2, metavar="N", help="that decode (%(default)s)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,12 @@ from PIL import ImageColor, ImageDraw
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn import plot
+from fl_nn.extend import tensor_of as tensor_of_array
 from fl_tensor.annotations import checked
 from fl_vision.detection import Detections
 from fl_vision.detectors.detector import Detector, _colours
 from fl_vision.errors import UsageError
+from fl_vision.models.attention_maps import attention_weights
 from fl_vision.models.positions import reduce_mask
 from fl_vision.transforms import picture_of
 from fl_vision.transforms.pixels import tensor_of
@@ -94,30 +95,15 @@ def decoder_attention(detector: Detector, image: ft.Tensor) -> ft.Tensor:
             query, key = seen[0][:2]
             _, _, height, width = maps[0]
             known = reduce_mask(mask, height, width)
-            size = layer.head_size
-            q, k = _projected(layer, query, key)
-            scores = ft.matmul(q, ft.swapaxes(k, 2, 3)) * (1.0 / math.sqrt(size))
-            allowed = known.reshape(1, 1, 1, height * width)
-            scores = ft.where(allowed, scores, ft.full_like(scores, -1e9))
-            weights = ft.mean(ft.softmax(scores, -1), axis=1)[0]
+            every = attention_weights(layer, query, key, known.reshape(1, height * width))
+            weights = ft.mean(every, axis=1)[0]
     finally:
         remove()
         remove_map()
     inside = known[0].tolist()
     rows, columns = sum(any(row) for row in inside), sum(inside[0])
     found = weights.reshape(weights.shape[0], height, width)[:, :rows, :columns]
-    return found.tensor if hasattr(found, "tensor") else found
-
-
-def _projected(layer: Any, query: ft.Array, key: ft.Array) -> tuple[ft.Array, ft.Array]:
-    """Queries and keys (N, heads, steps, size) of an `nn.MultiHeadAttention`."""
-    found = []
-    parts = zip(ft.split(layer.in_proj_weight, 3, 0), ft.split(layer.in_proj_bias, 3, 0))
-    for x, (weight, bias) in zip((query, key), parts):
-        y = ft.linear(x, weight, bias)
-        y = y.reshape(*y.shape[:2], layer.heads, layer.head_size)
-        found.append(ft.swapaxes(y, 1, 2))
-    return found[0], found[1]
+    return tensor_of_array(found)
 
 
 @checked
