@@ -81,7 +81,7 @@ def test_bad_requests():
     with pytest.raises(ft.ShapeError, match="expected"):
         models.attention_rollout(network(), ft.zeros((1, 3, 8, 8)))
     with pytest.raises(ft.FlError, match="ViT"):
-        models.class_attention(models.cnn(3, (1, 8, 8)), ft.zeros((1, 3, 12, 12)))
+        models.class_attention(models.cnn((1, 8, 8)), ft.zeros((1, 3, 12, 12)))
 
 
 def test_pictures_are_lit_where_weights_are_large():

@@ -13,7 +13,7 @@ from fl_vision.errors import UsageError
 
 def main(arguments: list[str]) -> None:
     """Do what the options say, and print what was reached."""
-    given = parser().parse_args(arguments)
+    given = parser().parse_intermixed_args(arguments)  # RUN --least 0 IMAGE ...
     modes = [given.train is not None, given.eval is not None, bool(given.images)]
     if sum(modes) != 1:
         raise UsageError(
