@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 import fl_nn as nn
+from fl_vision import read_image
 from fl_vision.cli import main
 from fl_vision.detectors.sources import BoxSource, data_notes
 from fl_vision.errors import UsageError
@@ -161,7 +162,8 @@ def test_processes_make_the_same_batches(
     scenes: Path, tmp_path: Path, run: Callable[..., list[str]]
 ) -> None:
     losses = []
-    for name, more in (("thread", []), ("process", ["--processes", 1])):
+    cached = ["--processes", 1, "--cache", tmp_path / "cache"]
+    for name, more in (("thread", []), ("process", ["--processes", 1]), ("cached", cached)):
         run("detect", "--train", scenes / "train", "-o", tmp_path / name, *TINY, *more)
         losses.append(
             [
@@ -169,7 +171,8 @@ def test_processes_make_the_same_batches(
                 for line in (tmp_path / name / "log.jsonl").read_text().splitlines()
             ]
         )
-    assert losses[0] == losses[1] and losses[0][-1] > 0
+    assert losses[0] == losses[1] == losses[2] and losses[0][-1] > 0
+    assert any((tmp_path / "cache").rglob("*"))
 
 
 def test_tensorboard_has_curves(
@@ -193,8 +196,11 @@ def test_images_that_cannot_be_decoded_are_counted_and_left_out(
     assert lines[0] == "3 training images, 5 classes"
     assert lines[1] == "left out 1 entries or images that cannot be read:"
     assert "000002.png" in lines[2]
-    data = BoxSource(str(scenes / "train"), skip_bad=True).open()
-    assert len(data) == 3 and data_notes(data) == lines[1:3]
+    source = BoxSource(str(scenes / "train"), skip_bad=True)
+    for data in (source.open(), source.open(tmp_path / "cache")):
+        assert len(data) == 3 and data_notes(data) == lines[1:3]
+        assert [target.image_id for _, target in data] == [1, 2, 4]
+        assert data.image(2).tolist() == read_image(broken.with_name("000003.png")).tolist()
     for path in (scenes / "train" / "images").iterdir():
         path.write_bytes(b"no image")
     with pytest.raises(UsageError, match="none of 4 images can be read; the first: "):

@@ -37,6 +37,7 @@ from targets import (
     texts,
     training,
     vision_datasets,
+    vision_evaluation,
     vision_models,
     vision_program,
 )
@@ -58,6 +59,7 @@ FAMILIES = (
     *(speech_activity, vision_models),
     *(speech_activity, text_program),
     *(speech_activity, vision_program),
+    *(speech_activity, vision_evaluation),
 )
 
 

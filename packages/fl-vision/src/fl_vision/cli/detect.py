@@ -77,6 +77,7 @@ def _data_options(made: argparse.ArgumentParser) -> None:
     data("--holdout", type=float, metavar="SHARE", help="train: measure on a share of --train")
     data("--image-dir", metavar="FOLDER", help="of a COCO file or list (default: beside it)")
     data("--classes", metavar="FILE", help="of a list or VOC: a name a line")
+    data("--cache", type=Path, metavar="FOLDER", help="train: keep decoded images there")
     data("--skip-bad", action="store_true", help="leave out entries that cannot be read")
 
 

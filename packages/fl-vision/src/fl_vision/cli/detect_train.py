@@ -50,7 +50,7 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
             if given.recipe
             else DetectionRecipe(**settings)
         )
-    images, valid = _opened(data)
+    images, valid = _opened(data, given.cache)
     lines = []
     if communicator.rank == 0:
         lines = [f"{len(images)} training images, {len(images.classes)} classes"]
@@ -140,11 +140,13 @@ def _described(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _opened(data: Mapping[str, Any]) -> tuple[DetectionDataset, DetectionDataset | None]:
-    images = BoxSource(**data["train"]).open()
+def _opened(
+    data: Mapping[str, Any], cache: Path | None
+) -> tuple[DetectionDataset, DetectionDataset | None]:
+    images = BoxSource(**data["train"]).open(cache)
     if data["holdout"] is not None:
         return held_out(images, data["holdout"])
-    return images, None if data["valid"] is None else BoxSource(**data["valid"]).open()
+    return images, None if data["valid"] is None else BoxSource(**data["valid"]).open(cache)
 
 
 def _require_no_run(given: argparse.Namespace) -> None:

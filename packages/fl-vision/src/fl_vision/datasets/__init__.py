@@ -7,6 +7,7 @@ name.
 from __future__ import annotations
 
 from fl_tensor.annotations import checked
+from fl_vision.datasets.blob_folder import load_blobs, write_blobs
 from fl_vision.datasets.box_lists import BoxList, write_box_list
 from fl_vision.datasets.cached_images import CachedImages
 from fl_vision.datasets.cifar import load_cifar10, load_cifar100, read_cifar
@@ -58,6 +59,7 @@ __all__ = [
     "class_weights",
     "dataset_names",
     "detection_collate",
+    "load_blobs",
     "load_cifar10",
     "load_cifar100",
     "load_dataset",
@@ -68,6 +70,7 @@ __all__ = [
     "read_cifar",
     "read_labels",
     "register",
+    "write_blobs",
     "write_box_list",
     "write_coco",
     "write_detection_shards",
@@ -82,6 +85,7 @@ _LOADERS: dict[str, Loader] = {
     "cifar100": load_cifar100,
     "folder": load_folder,
     "imagenet": load_imagenet,
+    "blobs": load_blobs,
 }
 
 

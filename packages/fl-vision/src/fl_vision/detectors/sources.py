@@ -14,6 +14,7 @@ from fl_tensor.files import open_regular
 from fl_vision.datasets import (
     VOC_CLASSES,
     BoxList,
+    CachedImages,
     CocoDetection,
     DetectionDataset,
     Scenes,
@@ -52,12 +53,15 @@ class BoxSource:
     skip_bad: bool = False
 
     @checked
-    def open(self) -> DetectionDataset:
-        """The data set. Raises `UsageError`, `DataMissingError` and `DataFileError`."""
+    def open(self, cache: str | Path | None = None) -> DetectionDataset:
+        """The data set; with a folder `cache`, decoded images of files are kept there. Raises
+        `UsageError`, `DataMissingError` and `DataFileError`."""
         if self.name == SCENES or self.name.startswith(f"{SCENES}:"):
             return _scenes(self.name)
-        data = self._files()
-        return _decodable(data) if self.skip_bad else data
+        data: DetectionDataset = self._files()
+        if self.skip_bad:
+            data = _decodable(data)
+        return data if cache is None else _Cached(data, cache)
 
     def _files(self) -> BoxFiles:
         path = Path(self.name)
@@ -94,7 +98,8 @@ class Selected(DetectionDataset):
     """The images `numbers` of `data`."""
 
     def __init__(self, data: DetectionDataset, numbers: Sequence[int]) -> None:
-        self.data, self.numbers, self.classes = data, tuple(numbers), data.classes
+        self.data, self.classes = data, data.classes
+        self.numbers: Sequence[int] = tuple(numbers)
         #: Errors of images that were left out.
         self.skipped: list[DataFileError | DataMissingError] = []
 
@@ -114,12 +119,34 @@ class Selected(DetectionDataset):
         return self.numbers[check_index(index, len(self), "Selected")]
 
 
+class _Cached(DetectionDataset):
+    """Images of files, decoded once."""
+
+    def __init__(self, data: DetectionDataset, folder: str | Path) -> None:
+        self.data, self.classes, self._numbers = data, data.classes, range(len(data))
+        inner = data
+        if isinstance(data, Selected):
+            self._numbers, inner = data.numbers, data.data  # type: ignore[assignment]
+        self._images = CachedImages(inner, folder=folder)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def image(self, index: int) -> ft.Tensor:
+        return self._images.image(self._numbers[check_index(index, len(self), "images")])
+
+    def target(self, index: int) -> Target:
+        return self.data.target(index)
+
+
 def data_notes(data: DetectionDataset) -> list[str]:
     """What was left out or changed while `data` was read, in words: entries, images, boxes."""
     skipped: list[Any] = []
     lines = []
-    while isinstance(data, Selected):
-        skipped, data = [*data.skipped, *skipped], data.data
+    while isinstance(data, Selected | _Cached):
+        if isinstance(data, Selected):
+            skipped = [*data.skipped, *skipped]
+        data = data.data
     if isinstance(data, BoxFiles):
         skipped = [*data.skipped, *skipped]
         if data.corrections.dropped or data.corrections.clamped:
@@ -132,7 +159,7 @@ def data_notes(data: DetectionDataset) -> list[str]:
     return lines
 
 
-def _decodable(data: BoxFiles) -> DetectionDataset:
+def _decodable(data: DetectionDataset) -> DetectionDataset:
     """The images of `data` that can be decoded: each is read once."""
     good, bad = [], []
     for number in range(len(data)):
