@@ -80,8 +80,8 @@ def curve(title: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str
         colour = _COLOURS[number % len(_COLOURS)]
         path = " ".join(place(*point) for point in line)
         if len(line) == 1:  # a line of one point is not seen
-            x, y = path.split(",")
-            drawn.append(f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>')
+            across, _, down = path.partition(",")
+            drawn.append(f'<circle cx="{across}" cy="{down}" r="3" fill="{colour}"/>')
         drawn.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
             f'<text x="{wide - 110}" y="{18 + 15 * number}" fill="{colour}">{escape(name)}</text>'

@@ -112,8 +112,8 @@ def _reported(
     lines.append(f"wrote {out / REPORT}")
     best, epoch = trained.best
     if epoch:
-        figures = next(record for record in trained.history if record["epoch"] == epoch)
-        lines.append(f"AP {best:.4f}, AP50 {figures['valid_ap50']:.4f} in epoch {epoch}, the best")
+        record = next(record for record in trained.history if record["epoch"] == epoch)
+        lines.append(f"AP {best:.4f}, AP50 {record['valid_ap50']:.4f} in epoch {epoch}, the best")
     return lines
 
 

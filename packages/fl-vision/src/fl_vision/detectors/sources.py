@@ -65,9 +65,9 @@ class BoxSource:
 
     def _files(self) -> BoxFiles:
         path = Path(self.name)
-        folder, _, split = self.name.rpartition(":")
-        if not path.exists() and folder and Path(folder, SETS).is_dir():
-            return self._voc(folder, split)
+        root, _, split = self.name.rpartition(":")
+        if not path.exists() and root and Path(root, SETS).is_dir():
+            return self._voc(root, split)
         if (path / SETS).is_dir():
             return self._voc(self.name, "train")
         if path.is_dir():
