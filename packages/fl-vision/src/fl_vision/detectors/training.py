@@ -119,6 +119,8 @@ def _run(
     left_out: list[str] = []
     if out.weights is not None and not out.resume:
         left_out = load_published(out.weights, detector.network, recipe.network)
+    if recipe.sync_norm:
+        detector.network = nn.convert_sync_batchnorm(detector.network, communicator)
     batches = training_batches(detector, train, communicator, workers)
     optimizer = make_optimizer(detector)
     steps = -(-len(batches) // recipe.accumulate)
