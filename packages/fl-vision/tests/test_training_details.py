@@ -11,6 +11,7 @@ import pytest
 import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
+from fl_tensor.testing import needs
 from fl_vision.classifier import Classified
 from fl_vision.datasets import DetectionDataset, Scenes, Target
 from fl_vision.detectors import (
@@ -102,6 +103,24 @@ def test_without_validation_the_averages_of_the_last_epoch_are_kept(tmp_path: Pa
     ema.copy_to()
     kept = trained.detector.state_dict()[name].tolist()
     assert kept == model.state_dict()[name].tolist() != plain
+
+
+@needs("float16")
+@pytest.mark.parametrize("network", ["detr", "retinanet"])
+def test_mixed_precision_has_about_the_same_losses(network: str, tmp_path: Path) -> None:
+    # Steps whose gradients overflow are left out at first, so the rate is nearly zero here.
+    stages = 3 if network == "detr" else 4
+    recipe = TINY.changed(network=network, stages=stages, lr=1e-12)
+    scenes = Scenes(4, 0, size=32)
+    plain = train_detector(recipe, scenes, progress=False)
+    out = DetectorRun(tmp_path)
+    mixed = train_detector(recipe.changed(amp=True), scenes, scenes, out, progress=False)
+    losses = [[one["train_loss"] for one in run.history] for run in (plain, mixed)]
+    assert losses[1] == pytest.approx(losses[0], rel=0.02) and losses[1] != losses[0]
+    assert {parameter.dtype for parameter in mixed.detector.parameters()} == {ft.float32}
+    more = DetectorRun(tmp_path, resume=True)
+    longer = recipe.changed(amp=True, epochs=3)
+    assert len(train_detector(longer, scenes, scenes, more, progress=False).history) == 3
 
 
 def test_boxes_are_in_pixels_of_the_image_before_it_was_resized() -> None:
