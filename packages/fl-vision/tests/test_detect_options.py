@@ -190,15 +190,20 @@ def test_images_that_cannot_be_decoded_are_counted_and_left_out(
 ) -> None:
     broken = scenes / "train" / "images" / "000002.png"
     broken.write_bytes(broken.read_bytes()[:200])
+    path = scenes / "train" / "instances.json"
+    content = json.loads(path.read_text())
+    entry = {"id": 999, "image_id": 1, "category_id": 1, "bbox": [0, 0, -1, 2]}
+    content["annotations"].append(entry)
+    path.write_text(json.dumps(content))
     train = ["detect", "--train", scenes / "train", "-o", tmp_path / "run", *TINY]
-    assert "000002.png" in refuse(*train)
+    assert "a negative size" in refuse(*train)
     lines = run(*train, "--skip-bad", "--overwrite")
     assert lines[0] == "3 training images, 5 classes"
-    assert lines[1] == "left out 1 entries or images that cannot be read:"
-    assert "000002.png" in lines[2]
+    assert lines[1] == "left out 2 entries or images that cannot be read:"
+    assert "(id 999)" in lines[2] and "000002.png" in lines[3]
     source = BoxSource(str(scenes / "train"), skip_bad=True)
     for data in (source.open(), source.open(tmp_path / "cache")):
-        assert len(data) == 3 and data_notes(data) == lines[1:3]
+        assert len(data) == 3 and data_notes(data) == lines[1:4]
         assert [target.image_id for _, target in data] == [1, 2, 4]
         assert data.image(2).tolist() == read_image(broken.with_name("000003.png")).tolist()
     for path in (scenes / "train" / "images").iterdir():

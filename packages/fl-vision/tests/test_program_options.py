@@ -13,7 +13,7 @@ from PIL import Image
 
 import fl_tensor as ft
 from fl_data import as_dataset
-from fl_vision import DataOptions, UsageError, load_dataset
+from fl_vision import DataOptions, UsageError, load_dataset, read_image
 from fl_vision.cli import main
 from fl_vision.recipe import Recipe
 from fl_vision.training.optimisation import build_loss
@@ -143,6 +143,16 @@ def test_the_layout_of_imagenet_is_loaded(imagenet: Path, tmp_path: Path) -> Non
     assert data.fit is not None and data.fit(data.train[0][0]).shape == (3, 32, 32)
     assert any((tmp_path / "cache").iterdir())
     assert load_dataset("imagenet", DataOptions(data_dir=imagenet)).image_shape == (3, 224, 224)
+
+
+def test_images_for_testing_are_the_middle_of_a_picture(imagenet: Path) -> None:
+    # Of 256 x 300 pixels the shorter side stays for a window of 224, which is cut out.
+    path = imagenet / "val" / "n00" / "photo.JPEG"
+    Image.effect_noise((300, 256), 90).convert("RGB").save(path, "PNG")
+    data = load_dataset("imagenet", DataOptions(data_dir=imagenet))
+    number = sorted(path.parent.glob("*.JPEG")).index(path)
+    found, _ = data.test[number]
+    assert found.tolist() == read_image(path)[:, 16:240, 38:262].tolist()
 
 
 def test_imagenet_is_refused_without_folders_and_with_options_of_others(imagenet: Path) -> None:

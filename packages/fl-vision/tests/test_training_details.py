@@ -11,8 +11,9 @@ import pytest
 import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
+from fl_data import as_dataset
 from fl_tensor.testing import needs
-from fl_vision.classifier import Classified
+from fl_vision.classifier import Classified, Classifier
 from fl_vision.datasets import DetectionDataset, Scenes, Target
 from fl_vision.detectors import (
     DetectionRecipe,
@@ -25,6 +26,7 @@ from fl_vision.detectors.batches import training_batches
 from fl_vision.detectors.optimisation import make_optimizer
 from fl_vision.recipe import Recipe
 from fl_vision.training.optimisation import build_schedule
+from fl_vision.transforms import Normalise
 
 TINY = DetectionRecipe(
     width=4, stages=3, size=8, heads=2, hidden=16, queries=7, encoder_layers=1, decoder_layers=1,
@@ -185,3 +187,20 @@ def test_the_class_is_among_the_best_so_many() -> None:
     found = Classified([0, 1, 2, 3], [0.5] * 4, [0, 2, 3, 1], places=[0, 1, 4, 5])
     assert [found.top(count) for count in (1, 2, 4, 5, 6)] == [0.25, 0.5, 0.5, 0.75, 1.0]
     assert found.accuracy == found.top(1) and found.mistakes == [1, 2, 3]
+
+
+class Row(nn.Module):
+    """The scores are the first row of the image."""
+
+    def forward(self, images: ft.Array) -> ft.Array:
+        return images[:, 0, 0]
+
+
+def test_places_count_the_classes_before_the_true_one() -> None:
+    classifier = Classifier(Row(), tuple("abcd"), (1, 4, 4), 255, Normalise((0.0,), (1.0,)))
+    rows = [([1, 5, 3, 3], 2), ([9, 5, 3, 2], 0), ([4, 3, 2, 1], 3)]
+    samples = [(ft.asarray([[row] * 4], dtype=ft.uint8), ft.asarray(label)) for row, label in rows]
+    found = classifier.classify(as_dataset(samples), batch_size=2)
+    assert (found.predicted, found.truth) == ([1, 0, 0], [2, 0, 3])
+    assert found.places == [1, 0, 3]  # an equal score is not before
+    assert [found.top(1), found.accuracy] == pytest.approx([1 / 3] * 2)
