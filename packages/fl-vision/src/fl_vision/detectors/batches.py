@@ -36,7 +36,8 @@ def training_batches(
     detector: Detector,
     data: DetectionDataset,
     communicator: Communicator,
-    workers: Workers | None = None,
+    prefetch: int = 0,
+    processes: int = 0,
 ) -> Dataset:
     """Batches (images, mask, targets) in a new order and with new augmentation in each epoch; the
     last batch is left out where it is not full, so that all ranks have equal shares.
@@ -65,7 +66,7 @@ def training_batches(
         rank=communicator.rank,
         world_size=ranks,
     )
-    return (workers or Workers()).around(_Inputs(batches, recipe.dtype))
+    return Workers(prefetch, processes).around(_Inputs(batches, recipe.dtype))
 
 
 def make_augmentation(recipe: DetectionRecipe) -> Compose:

@@ -121,7 +121,7 @@ def _run(
         left_out = load_published(out.weights, detector.network, recipe.network)
     if recipe.sync_norm:
         detector.network = nn.convert_sync_batchnorm(detector.network, communicator)
-    batches = training_batches(detector, train, communicator, workers)
+    batches = training_batches(detector, train, communicator, workers.prefetch, workers.processes)
     optimizer = make_optimizer(detector)
     steps = -(-len(batches) // recipe.accumulate)
     validate = Validate(detector, valid, out.validate_every)
