@@ -72,6 +72,8 @@ def test_synsets_become_blobs(tmp_path: Path, write_image: Callable[..., Path]) 
 def test_what_is_missing_or_does_not_fit(pictures: Path, tmp_path: Path) -> None:
     with pytest.raises(DataMissingError, match="no train/ beside one of test/, val/"):
         write_blobs(pictures / "train", tmp_path / "out")
+    with pytest.raises(UsageError, match="give a folder to write into"):
+        write_blobs(pictures, pictures / "train" / "a" / "0.png")
     with pytest.raises(UsageError, match="which folder"):
         load_blobs(DataOptions())
     with pytest.raises(DataMissingError, match="no train.blob beside test.blob"):

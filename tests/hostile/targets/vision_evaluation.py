@@ -1,4 +1,4 @@
-"""VOC's figures, shards with boxes, and attention maps of vision transformers."""
+"""VOC's figures, shards with boxes, blobs, and attention maps of vision transformers."""
 
 from __future__ import annotations
 
@@ -96,6 +96,12 @@ TARGETS: list[Target] = [
         seed=SEED,
     ),
     target(
+        "vision.datasets.write_blobs",
+        {"0": At("in", {f"{s}/cat/1.png": _png() for s in ("train", "val")}), "1": At("out")},
+        _0="no_path",
+        _1=[value(3.5), value([]), OPAQUE],
+    ),
+    target(
         "vision.models.class_attention",
         {"model": _vit, "images": _images},
         model=_MODELS,
@@ -110,5 +116,6 @@ TARGETS: list[Target] = [
     ),
 ]
 UNTRIED: dict[str, str] = {
-    f"vision.detection.{name}": "a record of values" for name in ("VocFigures", "VocPrecision")
+    **{f"vision.detection.{name}": "a record of values" for name in ("VocFigures", "VocPrecision")},
+    "vision.datasets.load_blobs": "a loader; takes a record of options",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import isdir, isfile  # unlike those of Path, for names of any length
 from pathlib import Path
 
 from fl_tensor.annotations import checked
@@ -20,20 +21,25 @@ def write_blobs(source: str | Path, folder: str | Path) -> dict[Path, int]:
     number of images of each. `source` has a folder of these names for each, with a sub-folder for
     each class; with `labels.txt` in it these are synsets. Images stay encoded.
 
-    Raises `DataMissingError` without `train` and one of the others, and as `write_image_blob`.
+    Raises `DataMissingError` without `train` and one of the others, `UsageError` where `folder`
+    cannot be made, and as `write_image_blob`.
     """
     root, out, classes = Path(source), Path(folder), None
-    splits = [name for name in ("train", *TESTS) if (root / name).is_dir()]
+    splits = [name for name in ("train", *TESTS) if isdir(root / name)]
     if len(splits) < 2 or splits[0] != "train":
         raise DataMissingError(
             f"[blobs] {root}: no train/ beside one of {', '.join(f'{name}/' for name in TESTS)}; "
             "divide the images between them"
         )
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"[blobs] {out}: {reason}; give a folder to write into") from None
     written = {}
     for name in splits:
         images: ImageFolder | ImageNet
-        if (root / "labels.txt").is_file():
+        if isfile(root / "labels.txt"):
             images = ImageNet(root / name, root / "labels.txt")
         else:
             images = ImageFolder(root / name, classes=classes)
@@ -53,7 +59,7 @@ def load_blobs(options: DataOptions) -> ImageData:
     root = options.data_dir
     if root is None:
         raise UsageError("[blobs] which folder? Give --data-dir DIR with train.blob and test.blob")
-    splits = [name for name in ("train", *TESTS) if (root / f"{name}{SUFFIX}").is_file()]
+    splits = [name for name in ("train", *TESTS) if isfile(root / f"{name}{SUFFIX}")]
     if len(splits) < 2 or splits[0] != "train":
         raise DataMissingError(
             f"[blobs] {root}: no train.blob beside test.blob or val.blob; fl-vision prepare blobs "
