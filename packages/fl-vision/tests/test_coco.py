@@ -94,6 +94,28 @@ def test_masks_are_drawn_by_a_function(tmp_path):
     assert half.target(2).masks.shape == (0, 10, 10)
 
 
+def test_masks_are_drawn_as_coco_means_them(tmp_path):
+    content = instances()
+    runs = [20 * 10 + 2, 5, 15, 5, 20 * 50 - 20 * 10 - 27]  # five pixels of two columns
+    content["annotations"][0]["segmentation"] = [[10, 2, 30, 2, 30, 12, 10, 12]]
+    content["annotations"][2]["segmentation"] = {"size": [20, 50], "counts": runs}
+    path, folder = write(tmp_path, content)
+    ds = CocoDetection(path, folder, masks=True)
+    masks = ds.target(1).masks
+    assert masks.dtype is ft.bool and masks.shape == (2, 20, 50)
+    assert ft.sum(masks, axis=(1, 2)).tolist() == [200, 10]
+    assert masks[1, 2:7, 10:12].tolist() == [[True, True]] * 5
+    assert ft.sum(ds.target(0).masks).item() == 0  # the annotation has none
+    half = CocoDetection(path, folder, masks=True, max_side=25).target(1).masks
+    assert half.shape == (2, 10, 25)
+    content["annotations"][2]["segmentation"]["size"] = [50, 20]
+    wrong = CocoDetection(*write(tmp_path, content), masks=True)
+    with pytest.raises(DataFileError, match="instances.json: image 3: a segmentation is no mask"):
+        wrong.target(1)
+    with pytest.raises(UsageError, match="masks and rasterise: give one"):
+        CocoDetection(path, folder, masks=True, rasterise=corner)
+
+
 def test_boxes_are_cut_at_the_edge_and_those_without_area_counted(tmp_path):
     content = instances()
     extra = ([-5, -5, 10, 8], [38, 10, 10, 10], [1, 1, 0, 5], [40, 3, 5, 5], [3, 30, 4, 1])

@@ -118,7 +118,7 @@ def test_bad_input_is_one_line(
     assert "bad.png" in refuse("detect", out, bad, "--backend", "numpy")
     good = train / "images" / "000001.png"
     lines = run("detect", out, bad, good, "--skip-bad", "--least", 1, "--backend", "numpy")
-    assert any("left out 1 images" in line for line in lines)
+    assert any("left out 1 files" in line for line in lines)
     (out / "detector.json").write_text('{"format": 1, "classes": ["a"], "recipe": {"size": -1}}')
     assert "size is -1" in refuse("detect", out, good)
 

@@ -39,29 +39,20 @@ from targets import (
     texts,
     training,
     vision_datasets,
+    vision_evaluation,
     vision_models,
     vision_program,
 )
 from targets.making import PACKAGES
 
 FAMILIES = (
-    *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files),
-    *(processes, texts, ngrams, decoders, sequence_decoders, speech_features, sounds),
-    *(speech_criteria, speech_asg, speech_decoders, speech_data, acoustic_models),
-    *(speech_activity,),
-    *(vision_datasets,),
-    *(speech_activity, text_data),
-    *(speech_activity, language_model_networks),
-    *(speech_activity, detection),
-    *(speech_activity, detectors),
-    *(speech_activity, image_transforms),
-    *(speech_activity, llama),
-    *(speech_activity, generation),
-    *(speech_activity, vision_models),
-    *(speech_activity, text_program),
-    *(speech_activity, vision_program),
-    *(speech_activity, text_classification),
-    *(speech_activity, attention_maps),
+    *(tensors, numpy_names, autograd, kernels, layers, training, datasets, files, processes),
+    *(texts, text_data, text_program, text_classification, ngrams, decoders, sequence_decoders),
+    *(language_model_networks, llama, generation, attention_maps),
+    *(speech_features, sounds, speech_activity, speech_criteria, speech_asg, speech_decoders),
+    *(speech_data, acoustic_models),
+    *(vision_datasets, vision_models, vision_program, vision_evaluation, image_transforms),
+    *(detection, detectors),
 )
 
 

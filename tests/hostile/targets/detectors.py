@@ -149,6 +149,7 @@ TARGETS: list[Target] = [
         out=[value(v) for v in ("text", 3)],
         communicator=[value(v) for v in (3, "a")],
         prefetch=[value(v) for v in (-1, 1.5, "a")],
+        processes=[value(v) for v in (-1, 1.5, "a")],
     ),
     of(
         "draw_boxes",

@@ -33,6 +33,7 @@ class Recipe(Settings):
     network: str = setting("cnn", "network", "kind and size", choices=NETWORKS)
     width: int = setting(0, "network", "resnet: channels of the first stage; 0: 64", 0, 4096)
     small_stem: bool = setting(False, "network", "resnet: for images of some 32 pixels")
+    sync_norm: bool = setting(False, "network", "batch normalisation over the batch of all ranks")
     patch: int = setting(16, "network", "vit: pixels of a patch", 1, 1024)
     dropout: float = setting(0.5, "network", "cnn, vit: probability", 0, 1, below=True)
     drop_path: float = setting(

@@ -6,15 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 import fl_tensor as ft
 from fl_nn import plot
 from fl_vision.classifier import Classified
 from fl_vision.datasets import ImageData
 from fl_vision.datasets.image_data import image_and_label
+from fl_vision.transforms import picture_of
 
 CURVES, PREDICTIONS, MISTAKES = "learning_curve.png", "predictions.png", "mistakes.png"
 #: Pictures in a grid.
 _MOST = 40
+#: Pixels of the longer side of a picture of attention, at least.
+_LEAST = 224
 
 
 def draw_run(
@@ -56,6 +61,22 @@ def draw_predictions(path: Path, predictions: Sequence[tuple[ft.Tensor, str, flo
     MissingError without matplotlib."""
     titles = [_title(name, probability) for _, name, probability in predictions]
     plot.images([image for image, _, _ in predictions], titles=titles, path=path)
+
+
+def attention_picture(image: ft.Tensor, weights: ft.Tensor) -> Image.Image:
+    """An image (C, H, W) uint8, and beside it the same image, lit where `weights` (rows, columns)
+    are large."""
+    picture = picture_of(image)
+    scale = max(1, -(-_LEAST // max(picture.size)))
+    picture = picture.resize((picture.width * scale, picture.height * scale), 0)
+    most = float(ft.max(weights).item()) or 1.0
+    levels = ft.round(weights * (255.0 / most)).astype(ft.uint8)
+    light = picture_of(levels.reshape(1, *levels.shape)).resize(picture.size, 2)
+    dark = picture.point(lambda level: level // 4)
+    sheet = Image.new("RGB", (2 * picture.width, picture.height))
+    sheet.paste(picture, (0, 0))
+    sheet.paste(Image.composite(picture, dark, light), (picture.width, 0))
+    return sheet
 
 
 def _draw(

@@ -82,6 +82,8 @@ def _kind_of(folder: Path) -> str:
         return "mnist"
     if (folder / "labels.txt").is_file() and (folder / "train").is_dir():
         return "imagenet"
+    if (folder / "train.blob").is_file():
+        return "blobs"
     if any(folder.glob("data_batch_1*")) or (folder / "cifar-10-batches-bin").is_dir():
         return "cifar10"
     return "folder"

@@ -6,6 +6,9 @@ import argparse
 import csv
 import io
 import json
+import sys
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,14 @@ from typing import Any
 import fl_tensor as ft
 from fl_data import decoded_file_name
 from fl_tensor.files import replacing
-from fl_vision.detection import CocoFigures, Detections
+from fl_vision.cli.data import skipped_line, unreadable
+from fl_vision.cli.image_paths import decoded_batches, image_paths, unused_path
+from fl_vision.detection import CocoFigures, Detections, VocMeter
 from fl_vision.detectors import Detector, evaluate_detector, load_detector
 from fl_vision.detectors.evaluation import detected
 from fl_vision.detectors.pictures import PREDICTIONS, draw_attention, draw_boxes, draw_grid
-from fl_vision.detectors.sources import BoxSource
-from fl_vision.errors import DataFileError, DataMissingError, UsageError
+from fl_vision.detectors.sources import BoxSource, data_notes
+from fl_vision.errors import UsageError
 from fl_vision.images import read_image
 from fl_vision.transforms import picture_of
 
@@ -32,10 +37,20 @@ def evaluate(given: argparse.Namespace) -> list[str]:
     detector = load_detector(given.run)
     data = BoxSource(given.eval, given.image_dir, given.classes, given.skip_bad).open()
     batch = given.batch_size or detector.recipe.batch_size
-    figures = evaluate_detector(detector, data, batch_size=batch)
+    meters = []
+    if given.voc is not None:
+        meters.append(VocMeter(detector.classes, eleven_points=given.voc == "2007"))
+    figures = evaluate_detector(detector, data, batch_size=batch, meters=meters)
+    values = asdict(figures)
+    lines = [f"{len(data)} images", *data_notes(data), *str(figures).splitlines(), *_more(figures)]
+    for meter in meters:
+        lines += str(meter.value).splitlines()
+        values["voc"] = {
+            "mean_ap": meter.value.mean_ap,
+            "per_class": [one._asdict() for one in meter.value.per_class],
+        }
     if given.json is not None:
-        _write(given.json, json.dumps(asdict(figures), indent=1))
-    lines = [f"{len(data)} images", *str(figures).splitlines(), *_more(figures)]
+        _write(given.json, json.dumps(values, indent=1))
     if given.pictures is not None:
         chosen = range(min(len(data), _SHOWN))
         found = [one for _, one, _ in detected(detector, data, chosen, batch)]
@@ -61,40 +76,43 @@ def _more(figures: CocoFigures) -> list[str]:
     ]
 
 
-def predict(given: argparse.Namespace) -> list[str]:
-    """Boxes in image files: as CSV on standard output, or in files."""
+def predict(given: argparse.Namespace) -> Iterator[str]:
+    """Boxes in images: as lines of CSV, batch by batch, or in files. Files that cannot be read are
+    an error at the end, unless they may be left out."""
     if not 0 <= given.least <= 1:
         raise UsageError(f"[detect] --least {given.least:g}: give a score from 0 to 1")
     detector = load_detector(given.run)
     rows: list[dict[str, Any]] = []
     bad: list[str] = []
     written: list[str] = []
-    for start in range(0, len(given.images), _BATCH):
-        read: list[tuple[Path, ft.Tensor]] = []
-        for path in given.images[start : start + _BATCH]:
-            try:
-                read.append((path, read_image(path)))
-            except (DataFileError, DataMissingError) as error:
-                bad.append(str(error))
-        if bad and not given.skip_bad:
-            raise UsageError(f"[detect] an image cannot be read (--skip-bad goes on): {bad[0]}")
-        if not read:
-            continue
-        for (path, image), found in zip(
-            read, detector.detect([image for _, image in read]), strict=True
-        ):
-            rows.append(_record(path, image, found, detector.classes, given.least))
+    printed = given.csv is None and given.json is None
+    if printed:
+        yield ",".join(COLUMNS)
+    began, count = time.perf_counter(), 0
+    paths = image_paths("detect", given.images)
+    for batch in decoded_batches(paths, read_image, given.batch_size or _BATCH, given.threads, bad):
+        every = detector.detect([image for _, image in batch])
+        for (path, image), found in zip(batch, every, strict=True):
+            record = _record(path, image, found, detector.classes, given.least)
+            if printed:
+                yield from _csv([record]).splitlines()
+            else:
+                rows.append(record)
             if given.pictures is not None:
                 written += _pictures(given, detector, path, image, found)
-    lines = [f"left out {len(bad)} images that cannot be read:", *bad] if bad else []
+        count += len(batch)
+    if given.times:
+        rate = count / (time.perf_counter() - began)
+        print(f"{count} images, {rate:.1f} images/s", file=sys.stderr)
     if given.json is not None:
         _write(given.json, json.dumps(rows, indent=1))
-    table = _csv(rows)
     if given.csv is not None:
-        _write(given.csv, table)
-    elif given.json is None:
-        lines = [*table.splitlines(), *lines]
-    return lines + [f"wrote {name}" for name in written]
+        _write(given.csv, ",".join(COLUMNS) + "\n" + _csv(rows))
+    if bad and not given.skip_bad:
+        raise UsageError(unreadable("detect", bad, f"of {count + len(bad)} files"))
+    if bad:
+        yield skipped_line(bad)
+    yield from (f"wrote {name}" for name in written)
 
 
 def _record(
@@ -114,7 +132,6 @@ def _record(
 def _csv(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
     for row in rows:
         for one in row["boxes"]:
             writer.writerow([row["image"], *one["box"], one["class"], one["score"]])
@@ -126,11 +143,7 @@ def _pictures(
 ) -> list[str]:
     """Write the pictures of an image; their paths."""
     given.pictures.mkdir(parents=True, exist_ok=True)
-    out = given.pictures / f"{path.stem}.png"
-    for number in range(2, 1 << 20):
-        if not out.exists() or given.overwrite:
-            break
-        out = given.pictures / f"{path.stem}-{number}.png"
+    out = unused_path(given.pictures, path, given.overwrite)
     with replacing(out) as file:
         picture_of(draw_boxes(image, found, detector.classes, given.least)).save(file, "PNG")
     names = [str(out)]

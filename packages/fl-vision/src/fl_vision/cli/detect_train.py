@@ -16,9 +16,10 @@ from fl_nn.training import on_ranks
 from fl_vision.cli.options import given_settings
 from fl_vision.datasets import DetectionDataset
 from fl_vision.detectors import DetectionRecipe, DetectorRun, TrainedDetector, train_detector
-from fl_vision.detectors.evaluation import detected
+from fl_vision.detectors.evaluation import detected, evaluate_detector
+from fl_vision.detectors.html_report import REPORT, write_detection_report
 from fl_vision.detectors.pictures import CURVES, PREDICTIONS, draw_curves, draw_grid
-from fl_vision.detectors.sources import SCENES, BoxSource, held_out
+from fl_vision.detectors.sources import SCENES, BoxSource, data_notes, held_out
 from fl_vision.detectors.training import METADATA, box_problems
 from fl_vision.errors import UsageError
 
@@ -49,8 +50,12 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
             if given.recipe
             else DetectionRecipe(**settings)
         )
-    images, valid = _opened(data)
-    lines = box_problems(recipe, images) if communicator.rank == 0 else []
+    images, valid = _opened(data, given.cache)
+    lines = []
+    if communicator.rank == 0:
+        lines = [f"{len(images)} training images, {len(images.classes)} classes"]
+        lines += [*data_notes(images), *box_problems(recipe, images)]
+        lines += [] if valid is None else data_notes(valid)
     with run_folder(given.out) if communicator.rank == 0 else nullcontext():
         trained = train_detector(
             recipe,
@@ -60,6 +65,7 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
                 given.out,
                 given.checkpoint_every,
                 given.validate_every,
+                given.keep_best,
                 given.resume,
                 given.overwrite,
                 given.tensorboard,
@@ -67,33 +73,47 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
             ),
             communicator=communicator,
             prefetch=given.prefetch,
+            processes=given.processes,
             progress=not given.quiet,
             notes={"data": data},
         )
         if communicator.rank:
             return []
-        return lines + _reported(given.out, trained, images if valid is None else valid)
+        return lines + _reported(given.out, trained, images, valid)
 
 
-def _reported(out: Path, trained: TrainedDetector, shown: DetectionDataset) -> list[str]:
-    """Draw curves and predictions; the lines to print."""
+def _reported(
+    out: Path, trained: TrainedDetector, train: DetectionDataset, valid: DetectionDataset | None
+) -> list[str]:
+    """Draw curves and predictions, and write the report; the lines to print."""
     lines = []
+    shown = train if valid is None else valid
     if trained.left_out:
         lines.append(f"begun at random: {', '.join(trained.left_out[:5])}")
     seconds = sum(float(record["seconds"]) for record in trained.history)
     lines.append(f"trained {len(trained.history)} epochs in {seconds:.1f} s")
     chosen = range(min(len(shown), _SHOWN))
+    found = [
+        (shown.image(n), one, true) for n, one, true in detected(trained.detector, shown, chosen)
+    ]
+    images = [image for image, _, _ in found]
     try:
         draw_curves(trained.history, out / CURVES)
-        found = [one for _, one, _ in detected(trained.detector, shown, chosen)]
-        images = [shown.image(number) for number in chosen]
-        draw_grid(images, found, trained.detector.classes, out / PREDICTIONS)
+        boxes = [one for _, one, _ in found]
+        draw_grid(images, boxes, trained.detector.classes, out / PREDICTIONS)
     except ft.MissingError as error:
         lines.append(f"no pictures: {error}")
+    figures = None if valid is None else evaluate_detector(trained.detector, valid)
+    about = [("training images", str(len(train)))]
+    if valid is not None:
+        about.append(("validation images", str(len(valid))))
+    about += [("left out or changed", line) for line in data_notes(train)]
+    write_detection_report(out / REPORT, trained, found, figures, about)
+    lines.append(f"wrote {out / REPORT}")
     best, epoch = trained.best
     if epoch:
-        figures = next(record for record in trained.history if record["epoch"] == epoch)
-        lines.append(f"AP {best:.4f}, AP50 {figures['valid_ap50']:.4f} in epoch {epoch}, the best")
+        record = next(record for record in trained.history if record["epoch"] == epoch)
+        lines.append(f"AP {best:.4f}, AP50 {record['valid_ap50']:.4f} in epoch {epoch}, the best")
     return lines
 
 
@@ -105,6 +125,9 @@ def _described(given: argparse.Namespace) -> dict[str, Any]:
     def resolved(name: str | None) -> str | None:
         if name is None or name.split(":")[0] == SCENES:
             return name
+        folder, colon, split = name.rpartition(":")
+        if not Path(name).exists() and folder and Path(folder).is_dir():  # a split of VOC
+            return f"{Path(folder).resolve()}{colon}{split}"
         return str(Path(name).resolve())
 
     places: list[Any] = [resolved(given.image_dir), resolved(given.classes), given.skip_bad]
@@ -117,11 +140,13 @@ def _described(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _opened(data: Mapping[str, Any]) -> tuple[DetectionDataset, DetectionDataset | None]:
-    images = BoxSource(**data["train"]).open()
+def _opened(
+    data: Mapping[str, Any], cache: Path | None
+) -> tuple[DetectionDataset, DetectionDataset | None]:
+    images = BoxSource(**data["train"]).open(cache)
     if data["holdout"] is not None:
         return held_out(images, data["holdout"])
-    return images, None if data["valid"] is None else BoxSource(**data["valid"]).open()
+    return images, None if data["valid"] is None else BoxSource(**data["valid"]).open(cache)
 
 
 def _require_no_run(given: argparse.Namespace) -> None:

@@ -70,8 +70,13 @@ def data_options(parser: argparse.ArgumentParser, dataset: str) -> None:
     add("--dataset", metavar="NAME", help=f"one of {names} (default: {dataset})")
     add("--data-dir", type=Path, metavar="FOLDER", help="where the files are")
     add("--holdout", type=whole(1), metavar="N", help="mnist: test on the last N samples")
-    add("--image-size", type=image_size, metavar="HxW", help="folder, imagenet: of all images")
-    add("--grayscale", action="store_true", default=None, help="folder: one channel")
+    add(
+        "--image-size",
+        type=image_size,
+        metavar="HxW",
+        help="folder, imagenet, blobs: of all images",
+    )
+    add("--grayscale", action="store_true", default=None, help="folder, blobs: one channel")
     add("--skip-bad", action="store_true", default=None, help="folder: leave out unreadable files")
     add("--split-seed", type=whole(0), metavar="N", help="digits, folder: seed of the 80/20 split")
     add("--no-download", action="store_true", help="never use the network")

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import fl_nn as nn
 import fl_tensor as ft
 from fl_data import decoded_file_name
+from fl_tensor.files import replacing
 from fl_vision.classifier import Classifier, load_classifier
 from fl_vision.cli.data import skipped_line, unreadable
+from fl_vision.cli.image_paths import decoded_batches, image_paths, unused_path
 from fl_vision.cli.options import Parser, runtime, runtime_options, whole
-from fl_vision.datasets.folder import image_files
-from fl_vision.errors import DataFileError, DataMissingError, UsageError
+from fl_vision.errors import UsageError
 from fl_vision.images import read_image
-from fl_vision.report import draw_predictions
+from fl_vision.models import ViT, class_attention
+from fl_vision.report import attention_picture, draw_predictions
 
 FORMATS = ("text", "csv", "json")
 
@@ -44,15 +44,25 @@ def main(arguments: list[str]) -> None:
         )
     with runtime(given):
         classifier, _ = load_classifier(given.checkpoint)
+        if given.attention is not None and not isinstance(classifier.model, ViT):
+            raise UsageError(
+                f"[predict] --attention: the network is a {classifier.network['name']}, and only "
+                "vision transformers have a class token that attends to patches; leave it out"
+            )
         score = scorer(classifier, given.compiled)
         drawn: list[tuple[ft.Tensor, str, float]] = []
         bad: list[str] = []
         write = _writer(given.format)
         start, count = time.perf_counter(), 0
-        for batch in _batches(files(given.images), classifier, given, bad):
+        paths = image_paths("predict", given.images)
+        read = partial(_pixels, classifier, given.invert)
+        for batch in decoded_batches(paths, read, given.batch_size, given.threads, bad):
             # Files have levels 0 to 255, the training set had 0 to `peak`.
             pixels = ft.stack([image for _, image in batch]).astype(classifier.normalise.dtype)
-            rows = ft.exp(score(pixels * (classifier.peak / 255))).tolist()
+            pixels = pixels * (classifier.peak / 255)
+            rows = ft.exp(score(pixels)).tolist()
+            if given.attention is not None:
+                _draw_attention(given.attention, classifier, batch, pixels)
             for (path, image), row in zip(batch, rows, strict=True):
                 ranked = sorted(range(len(row)), key=lambda k: -row[k])[: given.top]
                 best = [(classifier.classes[k], row[k]) for k in ranked]
@@ -71,20 +81,6 @@ def main(arguments: list[str]) -> None:
         raise UsageError(unreadable("predict", bad, f"of {count + len(bad)} files"))
 
 
-def files(given: Sequence[Path]) -> Iterator[Path]:
-    """Files as they are, those below folders in order, and for `-` the lines of standard input."""
-    for path in given:
-        if str(path) == "-":
-            yield from (Path(line.rstrip("\n")) for line in sys.stdin if line.strip())
-        elif path.is_dir():
-            found = image_files(path)
-            if not found:
-                raise DataMissingError(f"[predict] {path}: no image files; give another folder")
-            yield from found
-        else:
-            yield path
-
-
 def scorer(classifier: Classifier, compiled: bool) -> Callable[[ft.Tensor], ft.Array]:
     """Pixels give log-probabilities, by a graph of the network where `compiled`."""
     if not compiled:
@@ -98,38 +94,19 @@ def scorer(classifier: Classifier, compiled: bool) -> Callable[[ft.Tensor], ft.A
     return score
 
 
-def _batches(
-    paths: Iterable[Path], classifier: Classifier, given: object, bad: list[str]
-) -> Iterator[list[tuple[Path, ft.Tensor]]]:
-    """Pictures that threads decode, two batches ahead; the errors of others go into `bad`."""
-    size: int = given.batch_size  # type: ignore[attr-defined]
-    threads: int = given.threads  # type: ignore[attr-defined]
-    invert: bool = given.invert  # type: ignore[attr-defined]
-    remaining = iter(paths)
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[tuple[Path, Future[ft.Tensor]]] = deque()
-
-        def ask(count: int) -> None:
-            for path in itertools.islice(remaining, count):
-                waiting.append((path, pool.submit(_pixels, path, classifier, invert)))
-
-        ask(2 * size if size > 1 else max(1, threads))
-        batch: list[tuple[Path, ft.Tensor]] = []
-        while waiting:
-            path, future = waiting.popleft()
-            try:
-                batch.append((path, future.result()))
-            except (DataFileError, DataMissingError) as error:
-                bad.append(str(error))
-            ask(1)
-            if len(batch) == size:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
+def _draw_attention(
+    folder: Path, classifier: Classifier, batch: Sequence[tuple[Path, ft.Tensor]], pixels: ft.Tensor
+) -> None:
+    """Write a picture for each image: the image, and where the last layer looks in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model: Any = classifier.model
+    weights = ft.mean(class_attention(model, classifier.normalise(pixels)), axis=1)
+    for (path, image), each in zip(batch, ft.unstack(weights), strict=True):
+        with replacing(unused_path(folder, path)) as file:
+            attention_picture(image, each).save(file, "PNG")
 
 
-def _pixels(path: Path, classifier: Classifier, invert: bool) -> ft.Tensor:
+def _pixels(classifier: Classifier, invert: bool, path: Path) -> ft.Tensor:
     channels, height, width = classifier.image_shape
     pixels = read_image(path, size=(height, width), grayscale=channels == 1)
     return ft.subtract(ft.full_like(pixels, 255), pixels) if invert else pixels
@@ -175,6 +152,7 @@ def _parser() -> Parser:
     add("--top", type=whole(1), default=1, metavar="N", help="best classes (%(default)s)")
     add("--invert", action="store_true", help="dark strokes on light paper, trained on the reverse")
     add("--out", type=Path, metavar="FILE", help="also draw the predictions into this file")
+    add("--attention", type=Path, metavar="FOLDER", help="vit: pictures of where it looks")
     add("--skip-bad", action="store_true", help="leave out unreadable files")
     add("--batch-size", type=whole(1), default=64, metavar="N", help="1: each at once (64)")
     add("--threads", type=whole(1), default=2, metavar="N", help="that decode (%(default)s)")

@@ -7,6 +7,7 @@ name.
 from __future__ import annotations
 
 from fl_tensor.annotations import checked
+from fl_vision.datasets.blob_folder import load_blobs, write_blobs
 from fl_vision.datasets.box_lists import BoxList, write_box_list
 from fl_vision.datasets.cached_images import CachedImages
 from fl_vision.datasets.cifar import load_cifar10, load_cifar100, read_cifar
@@ -20,6 +21,7 @@ from fl_vision.datasets.coco import CocoDetection
 from fl_vision.datasets.coco_writer import write_coco
 from fl_vision.datasets.crops import RandomCrops
 from fl_vision.datasets.detection import Corrections, DetectionDataset
+from fl_vision.datasets.detection_shards import DetectionShards, write_detection_shards
 from fl_vision.datasets.digits import load_digits
 from fl_vision.datasets.folder import ImageFolder, load_folder
 from fl_vision.datasets.image_blob import ImageBlob, write_image_blob
@@ -41,6 +43,7 @@ __all__ = [
     "Corrections",
     "DataOptions",
     "DetectionDataset",
+    "DetectionShards",
     "ImageBlob",
     "ImageData",
     "ImageFolder",
@@ -56,6 +59,7 @@ __all__ = [
     "class_weights",
     "dataset_names",
     "detection_collate",
+    "load_blobs",
     "load_cifar10",
     "load_cifar100",
     "load_dataset",
@@ -66,8 +70,10 @@ __all__ = [
     "read_cifar",
     "read_labels",
     "register",
+    "write_blobs",
     "write_box_list",
     "write_coco",
+    "write_detection_shards",
     "write_image_blob",
     "write_image_shards",
 ]
@@ -79,6 +85,7 @@ _LOADERS: dict[str, Loader] = {
     "cifar100": load_cifar100,
     "folder": load_folder,
     "imagenet": load_imagenet,
+    "blobs": load_blobs,
 }
 
 

@@ -37,7 +37,7 @@ def write_coco(data: DetectionDataset, folder: str | Path) -> Path:
         pixels, target = data[number]
         name = f"{number:06}.png"
         with replacing(folder / "images" / name, parents=True) as file:
-            _picture(pixels, number).save(file, "PNG", compress_level=1)
+            picture_of_pixels(pixels, number).save(file, "PNG", compress_level=1)
         height, width = pixels.shape[1:]
         images.append({"id": number + 1, "file_name": name, "height": height, "width": width})
         for entry in _entries(target):
@@ -53,11 +53,10 @@ def write_coco(data: DetectionDataset, folder: str | Path) -> Path:
     return path
 
 
-def _picture(pixels: ft.Tensor, number: int) -> Image.Image:
+def picture_of_pixels(pixels: ft.Tensor, number: int) -> Image.Image:
     if pixels.ndim != 3 or pixels.shape[0] not in (1, 3) or pixels.dtype != ft.uint8:
         raise UsageError(
-            f"[write_coco] image {number} is {pixels.shape} {pixels.dtype}: give (1 or 3, H, W) "
-            "uint8"
+            f"[boxes] image {number} is {pixels.shape} {pixels.dtype}: give (1 or 3, H, W) uint8"
         )
     channels, height, width = pixels.shape
     mode = "L" if channels == 1 else "RGB"

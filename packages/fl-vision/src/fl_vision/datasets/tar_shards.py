@@ -7,8 +7,9 @@ that goes on after a stop opens one archive, and reads no sample twice.
 from __future__ import annotations
 
 import io
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,31 +45,49 @@ def write_image_shards(
     Raises `UsageError` for other data, `DataFileError` and `DataMissingError` for files that cannot
     be read, and `fl_tensor.FileError` where nothing can be written.
     """
-    import tarfile
-
     check_count(per_shard, "per_shard", "write_image_shards", least=1)
     paths, labels, classes = require_labels(data, "write_image_shards")
-    for name in classes:
-        if "\n" in name:
-            raise UsageError(f"[write_image_shards] the class {name!r} has a line break; rename it")
+    require_names(classes, "write_image_shards")
     if seed is not None:
         order = ft.Generator(seed_of("write_image_shards", seed)).permutation(len(paths)).tolist()
         paths, labels = [paths[i] for i in order], [labels[i] for i in order]
-    folder = Path(folder)
+    made = (
+        {path.suffix.lower()[1:]: content, "cls": str(label).encode()}
+        for path, content, label in contents(paths, labels)
+    )
+    return write_archives(made, Path(folder), per_shard, classes)
+
+
+def require_names(classes: Sequence[str], where: str) -> None:
+    """Raise `UsageError` for a class that a line cannot hold."""
+    for name in classes:
+        if "\n" in name:
+            raise UsageError(f"[{where}] the class {name!r} has a line break; rename it")
+
+
+def write_archives(
+    samples: Iterable[Mapping[str, bytes]], folder: Path, per_shard: int, classes: Sequence[str]
+) -> list[Path]:
+    """Write contents of files by suffix, `per_shard` samples an archive, and `classes.txt` beside
+    the archives; their paths."""
+    import tarfile
+
     written: list[Path] = []
-    for start in range(0, len(paths), per_shard):
-        span = slice(start, start + per_shard)
+    remaining = iter(enumerate(samples))
+    first = next(remaining, None)
+    while first is not None:
         shard = folder / f"shard-{len(written):06}.tar"
         with (
             replacing(shard, parents=True) as file,
             tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive,
         ):
-            for number, (path, content, label) in enumerate(
-                contents(paths[span], labels[span]), start
+            for number, sample in itertools.chain(
+                [first], itertools.islice(remaining, per_shard - 1)
             ):
-                _add(archive, f"{number:08}{path.suffix.lower()}", content)
-                _add(archive, f"{number:08}.cls", str(label).encode())
+                for suffix, content in sample.items():
+                    _add(archive, f"{number:08}.{suffix}", content)
         written.append(shard)
+        first = next(remaining, None)
     with replacing(folder / "classes.txt", parents=True) as file:
         file.write("".join(f"{name}\n" for name in classes).encode())
     return written

@@ -35,3 +35,6 @@ from fl_vision.detection.retinanet_criterion import RetinaNetCriterion as Retina
 from fl_vision.detection.set_criterion import SetCriterion as SetCriterion
 from fl_vision.detection.targets import Objects as Objects
 from fl_vision.detection.targets import SetPrediction as SetPrediction
+from fl_vision.detection.voc_meter import VocFigures as VocFigures
+from fl_vision.detection.voc_meter import VocMeter as VocMeter
+from fl_vision.detection.voc_meter import VocPrecision as VocPrecision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from fl_vision.detection.checks import check_boxes, host_labels, host_values, re
 from fl_vision.detection.coco_kernel import Image
 from fl_vision.detection.masks import RLE, mask_iou
 from fl_vision.detection.targets import field, optional_field
+
+MOST_CLASSES = 1 << 20
 
 
 class Detections(NamedTuple):
@@ -58,25 +60,72 @@ class Sorted(NamedTuple):
     object_labels: np.ndarray
 
 
+def names_of(where: str, classes: Any) -> tuple[str, ...]:
+    """The names of classes, or of so many. Raises DTypeError, ArgumentError."""
+    names: Any = classes
+    if isinstance(classes, int) and not isinstance(classes, bool):
+        names = [str(k) for k in range(min(classes, MOST_CLASSES))]
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+        raise ft.DTypeError(f"[{where}] classes {classes!r}: give their number or names")
+    if not names:
+        raise ft.ArgumentError(f"[{where}] there are no classes: give at least one")
+    return tuple(names)
+
+
+def numbered(
+    where: str, detections: Any, truths: Any, before: Sequence[int | str]
+) -> Iterator[tuple[int | str, Any, Any]]:
+    """The id of each image, its detections and its objects. Raises DTypeError for what are no
+    sequences, ShapeError for lengths that differ, ArgumentError for an image that was there
+    `before`."""
+    for name, value in (("detections", detections), ("truths", truths)):
+        if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__"):
+            raise ft.DTypeError(
+                f"[{where}] {name} are a {type(value).__name__}: expected a sequence, one for "
+                "each image"
+            )
+    if len(detections) != len(truths):
+        raise ft.ShapeError(
+            f"[{where}] detections of {len(detections)} images and objects of {len(truths)}"
+        )
+    known = set(before)
+    for found, truth in zip(detections, truths, strict=True):
+        image = _image_id(where, truth, len(known))
+        if image in known:
+            raise ft.ArgumentError(
+                f"[{where}] image {image!r} was added before: count each image once, or give "
+                "`image_id` to all"
+            )
+        known.add(image)
+        yield image, found, truth
+
+
+def _image_id(where: str, truth: Any, number: int) -> int | str:
+    image = optional_field(truth, "image_id")
+    if image is None:
+        return number
+    if isinstance(image, str):
+        return image
+    try:
+        return int(image)
+    except (TypeError, ValueError):
+        raise ft.DTypeError(
+            f"[{where}] image_id {image!r}: expected a whole number or a name"
+        ) from None
+
+
 def read_image(
     where: str, found: Any, truth: Any, classes: int, box_format: str, masks: bool, most: int
 ) -> Sorted:
     """Detections, at most so many of each class, and objects of an image, sorted. Errors begin with
     `where`, which names the image."""
-    boxes = _boxes(where, "detections", found, box_format)
-    labels = _labels(where, "detections", found, len(boxes), classes)
-    scores = host_values(where, "scores", field(where, "detections", found, "scores"), np.float64)
-    if scores.shape != (len(boxes),):
-        raise ft.ShapeError(
-            f"[{where}] scores {scores.shape} for {len(boxes)} boxes: give one for each"
-        )
-    if np.isnan(scores).any():
-        index = int(np.flatnonzero(np.isnan(scores))[0])
-        raise ft.ArgumentError(f"[{where}] the score of detection {index} is NaN: give a number")
-    objects = _boxes(where, "objects", truth, box_format)
-    object_labels = _labels(where, "objects", truth, len(objects), classes)
-    crowd = _flags(where, "crowd", truth, len(objects))
-    ignored = [_flags(where, name, truth, len(objects)) for name in ("ignore", "difficult")]
+    boxes = boxes_of(where, "detections", found, box_format)
+    labels = labels_of(where, "detections", found, len(boxes), classes)
+    scores = scores_of(where, found, len(boxes))
+    objects = boxes_of(where, "objects", truth, box_format)
+    object_labels = labels_of(where, "objects", truth, len(objects), classes)
+    crowd = flags_of(where, "crowd", truth, len(objects))
+    ignored = [flags_of(where, name, truth, len(objects)) for name in ("ignore", "difficult")]
     ignore = ignored[0] | ignored[1] | crowd
 
     # By class, detections of a class by score; of equal scores the first one comes first.
@@ -119,7 +168,7 @@ def read_image(
         if masks:
             parts.append(mask_iou(runs[0][d], runs[1][g], flags).reshape(-1))
         else:
-            parts.append(_box_iou(mine[d], theirs[g], flags).reshape(-1))
+            parts.append(box_iou_xywh(mine[d], theirs[g], flags).reshape(-1))
     image = Image(
         ends.astype(np.int64), object_ends.astype(np.int64), np.ascontiguousarray(areas),
         np.ascontiguousarray(object_areas), ignore[places].astype(np.uint8),
@@ -128,7 +177,7 @@ def read_image(
     return Sorted(image, labels[order], scores[order], ranks, object_labels[places])
 
 
-def _box_iou(found: np.ndarray, objects: np.ndarray, crowd: np.ndarray) -> np.ndarray:
+def box_iou_xywh(found: np.ndarray, objects: np.ndarray, crowd: np.ndarray) -> np.ndarray:
     """IoU of xywh boxes; for crowds the share of the detection that lies inside."""
     d, g = found[:, None], objects[None]
     low = np.maximum(d[..., :2], g[..., :2])
@@ -139,7 +188,7 @@ def _box_iou(found: np.ndarray, objects: np.ndarray, crowd: np.ndarray) -> np.nd
     return inter / np.where(inter > 0, union, 1.0)
 
 
-def _boxes(where: str, what: str, value: Any, box_format: str) -> np.ndarray:
+def boxes_of(where: str, what: str, value: Any, box_format: str) -> np.ndarray:
     """Boxes as xywh, float64."""
     boxes = host_values(where, f"boxes of {what}", field(where, what, value, "boxes"))
     boxes = boxes.astype(np.float64) if boxes.size else np.zeros((0, 4))
@@ -153,7 +202,18 @@ def _boxes(where: str, what: str, value: Any, box_format: str) -> np.ndarray:
     return np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], 1)
 
 
-def _labels(where: str, what: str, value: Any, count: int, classes: int) -> np.ndarray:
+def scores_of(where: str, found: Any, count: int) -> np.ndarray:
+    """Scores, float64 (D,). Raises ShapeError, ArgumentError for NaN."""
+    scores = host_values(where, "scores", field(where, "detections", found, "scores"), np.float64)
+    if scores.shape != (count,):
+        raise ft.ShapeError(f"[{where}] scores {scores.shape} for {count} boxes: give one for each")
+    if np.isnan(scores).any():
+        index = int(np.flatnonzero(np.isnan(scores))[0])
+        raise ft.ArgumentError(f"[{where}] the score of detection {index} is NaN: give a number")
+    return scores
+
+
+def labels_of(where: str, what: str, value: Any, count: int, classes: int) -> np.ndarray:
     name = f"labels of {what}"
     labels = host_labels(where, name, field(where, what, value, "labels"), count)
     wrong = np.flatnonzero((labels < 0) | (labels >= classes))
@@ -164,7 +224,7 @@ def _labels(where: str, what: str, value: Any, count: int, classes: int) -> np.n
     return labels
 
 
-def _flags(where: str, name: str, truth: Any, count: int) -> np.ndarray:
+def flags_of(where: str, name: str, truth: Any, count: int) -> np.ndarray:
     given = optional_field(truth, name)
     if given is None:
         return np.zeros(count, bool)

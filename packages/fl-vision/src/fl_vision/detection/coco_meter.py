@@ -20,11 +20,9 @@ from fl_vision.detection.coco_figures import (
     Matched,
     figures_of,
 )
-from fl_vision.detection.coco_inputs import Sorted, read_image
+from fl_vision.detection.coco_inputs import Sorted, names_of, numbered, read_image
 from fl_vision.detection.coco_kernel import match_image
-from fl_vision.detection.targets import optional_field
 
-MOST_CLASSES = 1 << 20
 _COLUMNS = ("labels", "ranks", "matched", "ignored")
 
 
@@ -44,14 +42,7 @@ class CocoMeter(nn.Meter):
         self, classes: int | Sequence[str], *, box_format: str = "xyxy", masks: bool = False
     ) -> None:
         where = "CocoMeter"
-        names: Any = classes
-        if isinstance(classes, int) and not isinstance(classes, bool):
-            names = [str(k) for k in range(min(classes, MOST_CLASSES))]
-        if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
-            raise ft.DTypeError(f"[{where}] classes {classes!r}: give their number or names")
-        self.names = tuple(names)
-        if not self.names:
-            raise ft.ArgumentError(f"[{where}] there are no classes: give at least one")
+        self.names = names_of(where, classes)
         self.box_format = choice_of(where, box_format, "box_format", BOX_FORMATS)
         self.masks = flag_of(where, masks, "masks")
         super().__init__()
@@ -77,44 +68,13 @@ class CocoMeter(nn.Meter):
         boxes or scores, and for an image that was added before. Errors name the image.
         """
         where = "CocoMeter"
-        for name, value in (("detections", detections), ("truths", truths)):
-            if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__"):
-                raise ft.DTypeError(
-                    f"[{where}] {name} are a {type(value).__name__}: expected a sequence, one for "
-                    "each image"
-                )
-        if len(detections) != len(truths):
-            raise ft.ShapeError(
-                f"[{where}] detections of {len(detections)} images and objects of {len(truths)}"
-            )
-        known = set(self._images)
-        for found, truth in zip(detections, truths, strict=True):
-            image = self._image_id(truth)
-            if image in known:
-                raise ft.ArgumentError(
-                    f"[{where}] image {image!r} was added before: count each image once, or give "
-                    "`image_id` to all"
-                )
-            known.add(image)
+        for image, found, truth in numbered(where, detections, truths, self._images):
             here = f"{where}: image {image!r}"
             most = MOST_DETECTIONS[-1]
             self._record(
                 image,
                 read_image(here, found, truth, len(self.names), self.box_format, self.masks, most),
             )
-
-    def _image_id(self, truth: Any) -> int | str:
-        image = optional_field(truth, "image_id")
-        if image is None:
-            return len(self._images)
-        if isinstance(image, str):
-            return image
-        try:
-            return int(image)
-        except (TypeError, ValueError):
-            raise ft.DTypeError(
-                f"[CocoMeter] image_id {image!r}: expected a whole number or a name"
-            ) from None
 
     def _record(self, image_id: int | str, found: Sorted) -> None:
         image, number = found.image, len(found.scores)

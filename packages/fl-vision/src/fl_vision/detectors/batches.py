@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 import fl_tensor as ft
-from fl_data import Batch, Dataset, Prefetch, RandomTransform, Sample, Shuffle, check_index, mix
+from fl_data import Batch, Dataset, RandomTransform, Sample, Shuffle, check_index, mix
 from fl_dist import Communicator
 from fl_vision.datasets import DetectionDataset
 from fl_vision.datasets.target import image_and_target
 from fl_vision.detection import Objects
-from fl_vision.detectors.detector import Detector
+from fl_vision.detectors.detector import Detector, padded_inputs
 from fl_vision.detectors.recipe import DetectionRecipe
 from fl_vision.errors import UsageError
+from fl_vision.training.batches import Workers
 from fl_vision.transforms import (
     AnnotatedImage,
     Compose,
@@ -32,7 +33,11 @@ _ORDER, _CHANGES = 1, 2
 
 
 def training_batches(
-    detector: Detector, data: DetectionDataset, communicator: Communicator, prefetch: int = 0
+    detector: Detector,
+    data: DetectionDataset,
+    communicator: Communicator,
+    prefetch: int = 0,
+    processes: int = 0,
 ) -> Dataset:
     """Batches (images, mask, targets) in a new order and with new augmentation in each epoch; the
     last batch is left out where it is not full, so that all ranks have equal shares.
@@ -61,8 +66,7 @@ def training_batches(
         rank=communicator.rank,
         world_size=ranks,
     )
-    made: Dataset = _Inputs(batches, detector)
-    return Prefetch(made, threads=1, depth=prefetch) if prefetch else made
+    return Workers(prefetch, processes).around(_Inputs(batches, recipe.dtype))
 
 
 def make_augmentation(recipe: DetectionRecipe) -> Compose:
@@ -81,8 +85,8 @@ class _Inputs(Dataset):
     """Lists of images made to inputs of a network. Images of all sizes are handled by NumPy,
     whatever the current backend: their shapes need not be planned."""
 
-    def __init__(self, batches: Dataset, detector: Detector) -> None:
-        self._batches, self._inputs = batches, detector.inputs
+    def __init__(self, batches: Dataset, dtype: str) -> None:
+        self._batches, self._dtype = batches, dtype
 
     @property
     def sources(self) -> tuple[Dataset, ...]:
@@ -95,7 +99,7 @@ class _Inputs(Dataset):
         with ft.use("numpy"):
             batch: Any = self._batches[check_index(index, len(self), "detection batches")]
         images, targets = batch
-        return *self._inputs(images), targets
+        return *padded_inputs(images, self._dtype), targets
 
 
 def _changed(change: Compose, sample: Sample, generator: ft.Generator) -> Sample:

@@ -63,19 +63,7 @@ class Detector(nn.Module):
     def inputs(self, images: Sequence[ft.Tensor]) -> tuple[ft.Tensor, ft.Tensor]:
         """Normalised images (N, 3, H, W), padded with 0 below and to the right, and a mask
         (N, H, W), True inside images. H and W are multiples of 32. Computed on the host."""
-        if not images:
-            raise UsageError("[Detector] no images: give at least one (3, height, width)")
-        with ft.use("numpy"):
-            normalise = Normalise(MEAN, DEVIATION, ft.dtype(self.recipe.dtype))
-            made = [normalise(_colours(image)) for image in images]
-            inside = [ft.ones(image.shape[1:], dtype=ft.bool) for image in made]
-            high, wide = (max(image.shape[axis] for image in made) for axis in (1, 2))
-            size = (-(-high // MULTIPLE) * MULTIPLE, -(-wide // MULTIPLE) * MULTIPLE)
-            corner = ft.zeros((1, *size), dtype=made[0].dtype)
-            pixels = join([*made, ft.concatenate([corner] * 3)])[:-1]
-            mask = join([*inside, ft.zeros(size, dtype=ft.bool)])[:-1]
-            host = np.ascontiguousarray(pixels.numpy()), np.ascontiguousarray(mask.numpy())
-        return ft.asarray(host[0]), ft.asarray(host[1])
+        return padded_inputs(images, self.recipe.dtype)
 
     def resized(self, image: ft.Tensor) -> ft.Tensor:
         """An image (C, height, width) at the size that the recipe measures at."""
@@ -161,6 +149,23 @@ def load_detector(folder: str | os.PathLike[str]) -> Detector:
         raise DataFileError("detect", path, str(error), "train it again") from error
     nn.load_weights(Path(folder) / WEIGHTS, detector.network)
     return detector.eval()
+
+
+def padded_inputs(images: Sequence[ft.Tensor], dtype: str) -> tuple[ft.Tensor, ft.Tensor]:
+    """What `Detector.inputs` gives, without a network: worker processes make it, too."""
+    if not images:
+        raise UsageError("[Detector] no images: give at least one (3, height, width)")
+    with ft.use("numpy"):
+        normalise = Normalise(MEAN, DEVIATION, ft.dtype(dtype))
+        made = [normalise(_colours(image)) for image in images]
+        inside = [ft.ones(image.shape[1:], dtype=ft.bool) for image in made]
+        high, wide = (max(image.shape[axis] for image in made) for axis in (1, 2))
+        size = (-(-high // MULTIPLE) * MULTIPLE, -(-wide // MULTIPLE) * MULTIPLE)
+        corner = ft.zeros((1, *size), dtype=made[0].dtype)
+        pixels = join([*made, ft.concatenate([corner] * 3)])[:-1]
+        mask = join([*inside, ft.zeros(size, dtype=ft.bool)])[:-1]
+        host = np.ascontiguousarray(pixels.numpy()), np.ascontiguousarray(mask.numpy())
+    return ft.asarray(host[0]), ft.asarray(host[1])
 
 
 def _colours(image: ft.Tensor) -> ft.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import fl_autograd as ag
@@ -28,8 +28,11 @@ def evaluate_detector(
     *,
     batch_size: int = 16,
     communicator: Communicator | None = None,
+    meters: Sequence[nn.Meter] = (),
 ) -> CocoFigures:
     """COCO's figures on all images of `data`, of which ranks take shares.
+
+    meters  others that see the same detections, such as a `VocMeter`
 
     Raises `UsageError` where the classes of the data are others, and for no images.
     """
@@ -39,9 +42,12 @@ def evaluate_detector(
     ranks = communicator or local()
     meter = CocoMeter(detector.classes)
     mine = range(ranks.rank, len(data), ranks.world_size)
+    every: list[Any] = [meter, *meters]
     for number, found, target in detected(detector, data, mine, batch_size):
-        meter.add([found], [_truth(number, target)])
-    meter.sync(ranks)
+        for each in every:
+            each.add([found], [_truth(number, target)])
+    for each in every:
+        each.sync(ranks)
     return meter.value
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import ImageDraw
+from PIL import ImageColor, ImageDraw
 
 import fl_nn as nn
 import fl_tensor as ft
 from fl_nn import plot
+from fl_nn.extend import tensor_of as tensor_of_array
 from fl_tensor.annotations import checked
 from fl_vision.detection import Detections
 from fl_vision.detectors.detector import Detector, _colours
 from fl_vision.errors import UsageError
+from fl_vision.models.attention_maps import attention_weights
 from fl_vision.models.positions import reduce_mask
 from fl_vision.transforms import picture_of
 from fl_vision.transforms.pixels import tensor_of
@@ -32,23 +33,37 @@ def draw_boxes(
     """The uint8 image (3, height, width) with the boxes of a score of at least `least`, each with
     the name of its class and its score. Raises `UsageError` for other images and for labels that
     are no classes."""
-    picture = picture_of(_colours(image))
-    pen = ImageDraw.Draw(picture)
     labels = found.labels.tolist()
     if labels and not 0 <= min(labels) <= max(labels) < len(classes):
         raise UsageError(
             f"[draw_boxes] labels {min(labels)} to {max(labels)} for {len(classes)} classes: give "
             "the names of all"
         )
-    rows = zip(found.boxes.tolist(), found.scores.tolist(), labels, strict=True)
-    for box, score, label in sorted(rows, key=lambda row: row[1]):
-        if score < least:
-            continue
+    rows = zip(found.scores.tolist(), found.boxes.tolist(), labels, strict=True)
+    drawn = sorted((row for row in rows if row[0] >= least), key=lambda row: row[0])
+    words = [f"{classes[label]} {score:.2f}" for score, _, label in drawn]
+    return framed(image, [row[1] for row in drawn], [row[2] for row in drawn], words)
+
+
+def framed(
+    image: ft.Tensor,
+    boxes: Sequence[Sequence[float]],
+    labels: Sequence[int],
+    words: Sequence[str],
+) -> ft.Tensor:
+    """The uint8 image (3, height, width) with boxes in the colours of their labels, the last in
+    front, and words in them on a ground of that colour, so that they are read on any image."""
+    picture = picture_of(_colours(image))
+    pen = ImageDraw.Draw(picture)
+    for box, label, said in zip(boxes, labels, words, strict=True):
         colour = _COLOURS[label % len(_COLOURS)]
         left, top, right, bottom = (round(x) for x in box)
         pen.rectangle([left, top, max(right - 1, left), max(bottom - 1, top)], outline=colour)
-        name = classes[label].encode("latin-1", "replace").decode("latin-1")
-        pen.text((left + 2, top + 1), f"{name} {score:.2f}", fill=colour)
+        text = said.encode("latin-1", "replace").decode("latin-1")
+        ground = pen.textbbox((left + 2, top), text)
+        pen.rectangle([left, ground[1] - 1, ground[2] + 1, ground[3] + 1], fill=colour)
+        dark = sum(ImageColor.getrgb(colour)[:3]) > 3 * 128
+        pen.text((left + 2, top), text, fill="black" if dark else "white")
     return tensor_of(picture)
 
 
@@ -80,30 +95,15 @@ def decoder_attention(detector: Detector, image: ft.Tensor) -> ft.Tensor:
             query, key = seen[0][:2]
             _, _, height, width = maps[0]
             known = reduce_mask(mask, height, width)
-            size = layer.head_size
-            q, k = _projected(layer, query, key)
-            scores = ft.matmul(q, ft.swapaxes(k, 2, 3)) * (1.0 / math.sqrt(size))
-            allowed = known.reshape(1, 1, 1, height * width)
-            scores = ft.where(allowed, scores, ft.full_like(scores, -1e9))
-            weights = ft.mean(ft.softmax(scores, -1), axis=1)[0]
+            every = attention_weights(layer, query, key, known.reshape(1, height * width))
+            weights = ft.mean(every, axis=1)[0]
     finally:
         remove()
         remove_map()
     inside = known[0].tolist()
     rows, columns = sum(any(row) for row in inside), sum(inside[0])
     found = weights.reshape(weights.shape[0], height, width)[:, :rows, :columns]
-    return found.tensor if hasattr(found, "tensor") else found
-
-
-def _projected(layer: Any, query: ft.Array, key: ft.Array) -> tuple[ft.Array, ft.Array]:
-    """Queries and keys (N, heads, steps, size) of an `nn.MultiHeadAttention`."""
-    found = []
-    parts = zip(ft.split(layer.in_proj_weight, 3, 0), ft.split(layer.in_proj_bias, 3, 0))
-    for x, (weight, bias) in zip((query, key), parts):
-        y = ft.linear(x, weight, bias)
-        y = y.reshape(*y.shape[:2], layer.heads, layer.head_size)
-        found.append(ft.swapaxes(y, 1, 2))
-    return found[0], found[1]
+    return tensor_of_array(found)
 
 
 @checked

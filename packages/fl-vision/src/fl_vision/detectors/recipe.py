@@ -29,6 +29,7 @@ class DetectionRecipe(Settings):
     stages: int = setting(4, "network", "its stages; retinanet needs 4", 1, 4)
     small_stem: bool = setting(False, "network", "3x3 convolution at full size before its stages")
     frozen_norm: bool = setting(False, "network", "its batch normalisation is constant")
+    sync_norm: bool = setting(False, "network", "batch normalisation over the batch of all ranks")
     freeze: str = setting(
         "", "network", "its stages up to this one do not learn", choices=("", "C2", "C3", "C4")
     )

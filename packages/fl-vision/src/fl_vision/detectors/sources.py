@@ -1,4 +1,4 @@
-"""Images with boxes by the text of an option: a folder or file of COCO, a list, or scenes."""
+"""Images with boxes by the text of an option: COCO, VOC, a list, or scenes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,24 @@ import fl_tensor as ft
 from fl_data import check_index
 from fl_tensor.annotations import checked
 from fl_tensor.files import open_regular
-from fl_vision.datasets import BoxList, CocoDetection, DetectionDataset, Scenes, Target
-from fl_vision.errors import DataMissingError, UsageError
+from fl_vision.datasets import (
+    VOC_CLASSES,
+    BoxList,
+    CachedImages,
+    CocoDetection,
+    DetectionDataset,
+    Scenes,
+    Target,
+    VocDetection,
+)
+from fl_vision.datasets.detection import BoxFiles
+from fl_vision.errors import DataFileError, DataMissingError, UsageError
 
 SCENES = "scenes"
-INSTANCES, IMAGES, CLASSES = "instances.json", "images", "classes.txt"
+INSTANCES, IMAGES, CLASSES, SETS = "instances.json", "images", "classes.txt", "ImageSets"
 _MAX_SCENES = 10_000_000
+#: So many errors are said in full.
+_SHOWN = 20
 _MAX_CLASSES_BYTES = 1 << 24
 
 
@@ -26,10 +38,13 @@ class BoxSource:
 
     name      `scenes:COUNT`, `scenes:COUNT:SEED` or `scenes:COUNT:SEED:SIZE`: drawn pictures; a
               folder with `instances.json` and `images`, as `fl-vision prepare` writes them; an
-              instances file of COCO, `*.json`; or a list of lines `path<TAB>x1 y1 x2 y2 class...`
+              instances file of COCO, `*.json`; a folder of VOC, which has `ImageSets`, or
+              `FOLDER:SPLIT` for another split than train; or a list of lines
+              `path<TAB>x1 y1 x2 y2 class...`
     images    the folder of the images; None: `images` beside a JSON file, and the folder of a list
-    classes   of a list: a file with the name of a class a line; None: `classes.txt` beside it
-    skip_bad  leave out entries that cannot be read
+    classes   of a list or VOC: a file with the name of a class a line; None: `classes.txt` beside
+              the list, and VOC's 20 classes
+    skip_bad  leave out entries that cannot be read, and images that cannot be decoded
     """
 
     name: str
@@ -38,11 +53,23 @@ class BoxSource:
     skip_bad: bool = False
 
     @checked
-    def open(self) -> DetectionDataset:
-        """The data set. Raises `UsageError`, `DataMissingError` and `DataFileError`."""
+    def open(self, cache: str | Path | None = None) -> DetectionDataset:
+        """The data set; with a folder `cache`, decoded images of files are kept there. Raises
+        `UsageError`, `DataMissingError` and `DataFileError`."""
         if self.name == SCENES or self.name.startswith(f"{SCENES}:"):
             return _scenes(self.name)
+        data: DetectionDataset = self._files()
+        if self.skip_bad:
+            data = _decodable(data)
+        return data if cache is None else _Cached(data, cache)
+
+    def _files(self) -> BoxFiles:
         path = Path(self.name)
+        root, _, split = self.name.rpartition(":")
+        if not path.exists() and root and Path(root, SETS).is_dir():
+            return self._voc(root, split)
+        if (path / SETS).is_dir():
+            return self._voc(self.name, "train")
         if path.is_dir():
             path = path / INSTANCES
             if not path.is_file():
@@ -57,12 +84,24 @@ class BoxSource:
         names = Path(self.classes) if self.classes is not None else path.parent / CLASSES
         return BoxList(path, _names(names), root=self.images, on_error=on_error)
 
+    def _voc(self, folder: str, split: str) -> VocDetection:
+        if self.images is not None:
+            raise UsageError(
+                f"[detect] --image-dir {self.images}: images of VOC are in JPEGImages beside its "
+                "annotations; leave it out"
+            )
+        names = VOC_CLASSES if self.classes is None else _names(Path(self.classes))
+        return VocDetection(folder, split, classes=names)
+
 
 class Selected(DetectionDataset):
     """The images `numbers` of `data`."""
 
     def __init__(self, data: DetectionDataset, numbers: Sequence[int]) -> None:
-        self.data, self.numbers, self.classes = data, tuple(numbers), data.classes
+        self.data, self.classes = data, data.classes
+        self.numbers: Sequence[int] = tuple(numbers)
+        #: Errors of images that were left out.
+        self.skipped: list[DataFileError | DataMissingError] = []
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -78,6 +117,65 @@ class Selected(DetectionDataset):
 
     def _number(self, index: int) -> int:
         return self.numbers[check_index(index, len(self), "Selected")]
+
+
+class _Cached(DetectionDataset):
+    """Images of files, decoded once."""
+
+    def __init__(self, data: DetectionDataset, folder: str | Path) -> None:
+        self.data, self.classes, self._numbers = data, data.classes, range(len(data))
+        inner = data
+        if isinstance(data, Selected):
+            self._numbers, inner = data.numbers, data.data  # type: ignore[assignment]
+        self._images = CachedImages(inner, folder=folder)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def image(self, index: int) -> ft.Tensor:
+        return self._images.image(self._numbers[check_index(index, len(self), "images")])
+
+    def target(self, index: int) -> Target:
+        return self.data.target(index)
+
+
+def data_notes(data: DetectionDataset) -> list[str]:
+    """What was left out or changed while `data` was read, in words: entries, images, boxes."""
+    skipped: list[Any] = []
+    lines = []
+    while isinstance(data, Selected | _Cached):
+        if isinstance(data, Selected):
+            skipped = [*data.skipped, *skipped]
+        data = data.data
+    if isinstance(data, BoxFiles):
+        skipped = [*data.skipped, *skipped]
+        if data.corrections.dropped or data.corrections.clamped:
+            lines.append(str(data.corrections))
+    if skipped:
+        lines.append(f"left out {len(skipped)} entries or images that cannot be read:")
+        lines += map(str, skipped[:_SHOWN])
+        if len(skipped) > _SHOWN:
+            lines.append(f"and {len(skipped) - _SHOWN} more")
+    return lines
+
+
+def _decodable(data: DetectionDataset) -> DetectionDataset:
+    """The images of `data` that can be decoded: each is read once."""
+    good, bad = [], []
+    for number in range(len(data)):
+        try:
+            data[number]
+        except (DataFileError, DataMissingError) as error:
+            bad.append(error)
+        else:
+            good.append(number)
+    if not bad:
+        return data
+    if not good:
+        raise UsageError(f"[detect] none of {len(bad)} images can be read; the first: {bad[0]}")
+    chosen = Selected(data, good)
+    chosen.skipped = bad
+    return chosen
 
 
 @checked

@@ -15,11 +15,12 @@ from fl_tensor.annotations import checked
 from fl_vision.datasets import DetectionDataset, box_statistics
 from fl_vision.detectors.batches import training_batches
 from fl_vision.detectors.detector import Detector, load_detector
-from fl_vision.detectors.evaluation import Validate, check_classes
+from fl_vision.detectors.evaluation import DECIDES, Validate, check_classes
 from fl_vision.detectors.network import load_published, make_criterion
 from fl_vision.detectors.optimisation import make_optimizer, make_schedule
 from fl_vision.detectors.recipe import DetectionRecipe
 from fl_vision.errors import UsageError
+from fl_vision.training.batches import Workers
 
 METADATA = "fl_vision_detector"
 
@@ -30,12 +31,14 @@ class DetectorRun:
 
     checkpoint_every  a checkpoint also every so many steps; 0: after epochs alone
     validate_every    measure after every so many epochs, and after the last one
+    keep_best         checkpoints of so many epochs with the best AP on validation images
     weights           begin with published weights of a detector or a backbone in this file
     """
 
     folder: Path | None = None
     checkpoint_every: int = 0
     validate_every: int = 1
+    keep_best: int = 0
     resume: bool = False
     overwrite: bool = False
     tensorboard: bool = False
@@ -63,13 +66,15 @@ def train_detector(
     *,
     communicator: Communicator | None = None,
     prefetch: int = 0,
+    processes: int = 0,
     progress: bool = True,
     notes: Mapping[str, Any] | None = None,
 ) -> TrainedDetector:
     """Train a detector; the ranks of `communicator`, which all call this, share every batch.
 
-    prefetch  batches made ahead by a thread
-    notes     plain values to keep in the checkpoint
+    prefetch   batches made ahead by a thread
+    processes  so many make batches ahead, in place of the thread
+    notes      plain values to keep in the checkpoint
 
     The same recipe and data give the same numbers to the bit, interrupted and resumed or not. The
     default generator of the caller is left alone. SIGINT, SIGTERM and SIGHUP end it after a step
@@ -85,7 +90,7 @@ def train_detector(
             valid,
             out or DetectorRun(),
             communicator or local(),
-            prefetch,
+            Workers(prefetch, processes),
             progress,
             dict(notes or {}),
         )
@@ -99,23 +104,32 @@ def _run(
     valid: DetectionDataset | None,
     out: DetectorRun,
     communicator: Communicator,
-    prefetch: int,
+    workers: Workers,
     progress: bool,
     notes: dict[str, Any],
 ) -> TrainedDetector:
     detector = Detector(recipe, train.classes)
     if valid is not None:
         check_classes(detector, valid)
+    if out.keep_best and (out.folder is None or valid is None or out.validate_every > 1):
+        raise UsageError(
+            "[detect] the best checkpoints are those of a run in a folder that is measured on "
+            "validation images after every epoch: give all three, or leave them out"
+        )
     left_out: list[str] = []
     if out.weights is not None and not out.resume:
         left_out = load_published(out.weights, detector.network, recipe.network)
-    batches = training_batches(detector, train, communicator, prefetch)
+    if recipe.sync_norm:
+        detector.network = nn.convert_sync_batchnorm(detector.network, communicator)
+    batches = training_batches(detector, train, communicator, workers.prefetch, workers.processes)
     optimizer = make_optimizer(detector)
     steps = -(-len(batches) // recipe.accumulate)
     validate = Validate(detector, valid, out.validate_every)
     callbacks: list[nn.Callback] = [validate]
     if recipe.clip:
         callbacks.insert(0, nn.ClipGradNorm(recipe.clip))
+    if out.keep_best:
+        callbacks.append(nn.KeepBest(out.keep_best, DECIDES, mode="max"))
     if out.tensorboard:
         callbacks.append(nn.TensorBoard())
     trainer = nn.Trainer(

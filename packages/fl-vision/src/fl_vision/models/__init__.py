@@ -1,5 +1,7 @@
 """Networks for images, and rename tables for published weights."""
 
+from fl_vision.models.attention_maps import attention_rollout as attention_rollout
+from fl_vision.models.attention_maps import class_attention as class_attention
 from fl_vision.models.by_name import create_network as create_network
 from fl_vision.models.by_name import network_names as network_names
 from fl_vision.models.cnn import cnn as cnn

@@ -21,6 +21,7 @@ from fl_nn import (
     Meter,
     TensorBoard,
     Trainer,
+    convert_sync_batchnorm,
     load_checkpoint,
 )
 from fl_vision.classifier import METADATA, Classifier, best_of, restore_weights, weights_of
@@ -160,6 +161,8 @@ class _Plan:
         data, recipe, out = self.data, self.recipe, self.out
         classes = len(data.classes)
         model = build_network(recipe, classes, data.image_shape, pretrained=not self.resume)
+        if recipe.sync_norm:
+            model = convert_sync_batchnorm(model, communicator)
         classifier = Classifier(
             model,
             data.classes,
