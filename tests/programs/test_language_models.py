@@ -79,9 +79,8 @@ def test_the_commands_of_the_tutorial(
             options = [option if option != "64" else "4" for option in options]
         assert fl_text([command, *options]) == 0, line
     assert "bits a character" in capsys.readouterr().out
-    code = re.findall(r"```python notest\n(.*?)```", page, re.S)[0]
+    code = re.findall(r"```python\n(.*?)```", page, re.S)[0]
     exec(compile(code, "tutorial", "exec"), {})
-    assert capsys.readouterr().out.endswith("\n")
 
 
 def test_the_twin_in_pytorch_learns_the_same(
@@ -92,6 +91,5 @@ def test_the_twin_in_pytorch_learns_the_same(
     (tmp_path / "text.txt").write_text(TEXT)
     more = ("--heads", "2", "--no-compiled", "--dropout", "0", "--updates", "12")
     place = results.Place(tmp_path / "text.txt", tmp_path, (*SMALL, *more, "--valid-tokens", "0"))
-    other, ratio = results.twin(place)
-    assert 0 < other.value < 6
-    assert ratio.value == pytest.approx(1.0, abs=1e-3)
+    other, above = results.twin(place)
+    assert 0 < other.value < 6 and abs(above.value) < 1e-3
