@@ -123,6 +123,7 @@ def test_vad_writes_four_files(run: Path, task: Path, tmp_path: Path) -> None:
 
 
 def test_features_and_pictures(task: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     options = ["--filters", "20", "-o", str(tmp_path), "--picture", *NUMPY]
     assert main(["features", str(task / "test0.wav"), *options]) == 0
     found = np.load(tmp_path / "test0.npy")

@@ -29,6 +29,7 @@ def test_pictures_of_attention(task: Path, tmp_path: Path) -> None:
     assert "".join(tokens[:-1]) == letters and tokens[-1] == "</s>"
     assert weights.shape == (recogniser.criterion.attentions[-1].heads, len(tokens), frames)
     np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
+    pytest.importorskip("matplotlib")
     command = ["attention", str(task / "attention"), str(task / "test.lst")]
     assert main([*command, "-o", str(tmp_path), "--most", "2", *NUMPY]) == 0
     found = sorted(path.name for path in tmp_path.iterdir())
