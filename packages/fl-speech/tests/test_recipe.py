@@ -95,6 +95,7 @@ def test_runs_are_not_replaced_or_changed_unasked(
     assert "give --train and --tokens" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not DOCS.is_file(), reason="not in a checkout")
 def test_the_documentation_names_options_that_there_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
