@@ -2,7 +2,7 @@
 million parameters.
 
 Claim: a token takes at most 1 / 1.5 of the time with float32 weights on the better one of our two
-backends. A product takes at most 1 / 1.5 of the time of PyTorch's in float32.
+backends. Products outside of graphs are stated.
 
 Each way runs in a process of its own, and they take turns. Products go through enough matrices that
 none stays in a cache. Steps continue a text of 32 to 63 tokens.

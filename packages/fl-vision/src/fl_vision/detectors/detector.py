@@ -15,6 +15,7 @@ import fl_tensor as ft
 from fl_data import join
 from fl_tensor import untrusted_json
 from fl_tensor.annotations import checked
+from fl_tensor.assumptions import assume
 from fl_tensor.files import open_regular, replacing
 from fl_vision.detection import Detections, detr_detections, retinanet_detections
 from fl_vision.detectors.network import make_anchors, make_network
@@ -57,7 +58,8 @@ class Detector(nn.Module):
 
     def forward(self, images: ft.Array, mask: ft.Array) -> Any:
         if self.recipe.network == "detr":
-            return self.network(images, mask)
+            # Without padding there is nothing to mask, and all images have the same positions.
+            return self.network(images, None if assume(ft.all(mask)) else mask)
         return self.network(images)
 
     def inputs(self, images: Sequence[ft.Tensor]) -> tuple[ft.Tensor, ft.Tensor]:
