@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 import fl_tensor as ft
+from fl_vision.cli import main
 
 IdxWriter = Callable[..., Path]
 sys.path.append(str(Path(__file__).parent))  # tests import `boxed_images` from there
@@ -126,3 +127,27 @@ def fifo(tmp_path: Path) -> Iterator[Path]:
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
     assert path.is_fifo()
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """run(*arguments) of fl-vision -> the lines of both streams; the command must succeed."""
+
+    def run(*arguments: Any) -> list[str]:
+        status = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert status == 0, captured.err
+        return [*captured.out.splitlines(), *captured.err.splitlines()]
+
+    return run
+
+
+@pytest.fixture
+def refuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """refuse(*arguments) of fl-vision -> the error of a command that must fail as misused."""
+
+    def refuse(*arguments: Any) -> str:
+        assert main([str(argument) for argument in arguments]) == 2
+        return capsys.readouterr().err
+
+    return refuse

@@ -8,14 +8,12 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
 
 import fl_nn as nn
 from fl_vision import read_image
-from fl_vision.cli import main
 from fl_vision.detectors.sources import BoxSource, data_notes
 from fl_vision.errors import UsageError
 
@@ -25,28 +23,6 @@ TINY = [
     *("--encoder-layers", 1, "--decoder-layers", 2, "--batch-size", 2, "--epochs", 1),
     *("--quiet", *NUMPY),
 ]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    """run(*arguments) -> the lines of both streams; the command must succeed."""
-
-    def run(*arguments: Any) -> list[str]:
-        status = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert status == 0, captured.err
-        return [*captured.out.splitlines(), *captured.err.splitlines()]
-
-    return run
-
-
-@pytest.fixture
-def refuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    def refuse(*arguments: Any) -> str:
-        assert main([str(argument) for argument in arguments]) == 2
-        return capsys.readouterr().err
-
-    return refuse
 
 
 @pytest.fixture

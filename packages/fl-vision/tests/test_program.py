@@ -40,15 +40,6 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
     return run
 
 
-@pytest.fixture
-def refuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    def refuse(*arguments: object) -> str:
-        assert main([str(argument) for argument in arguments]) == 2
-        return capsys.readouterr().err
-
-    return refuse
-
-
 def test_four_commands_make_a_documented_classifier(
     tmp_path: Path, pictures: Path, run: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

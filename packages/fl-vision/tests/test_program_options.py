@@ -14,33 +14,10 @@ from PIL import Image
 import fl_tensor as ft
 from fl_data import as_dataset
 from fl_vision import DataOptions, UsageError, load_dataset, read_image
-from fl_vision.cli import main
 from fl_vision.recipe import Recipe
 from fl_vision.training.optimisation import build_loss
 
 SMALL = ["--batch-size", 8, "--epochs", 1, "--quiet", "--backend", "numpy"]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    """run(*arguments) -> the lines of both streams; the command must succeed."""
-
-    def run(*arguments: object) -> list[str]:
-        status = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert status == 0, captured.err
-        return [*captured.out.splitlines(), *captured.err.splitlines()]
-
-    return run
-
-
-@pytest.fixture
-def refuse(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    def refuse(*arguments: object) -> str:
-        assert main([str(argument) for argument in arguments]) == 2
-        return capsys.readouterr().err
-
-    return refuse
 
 
 @pytest.fixture
