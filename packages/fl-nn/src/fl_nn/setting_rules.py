@@ -22,15 +22,16 @@ class SettingRule(NamedTuple):
 
     def problem(self, value: Any, kind: type) -> str | None:
         """What is wrong with a value, in words."""
-        if kind is bool or isinstance(value, bool):
-            return None if kind is bool and isinstance(value, bool) else "give true or false"
+        if kind is bool:
+            return None if isinstance(value, bool) else "give true or false"
         if kind is str:
             if not isinstance(value, str) or "\0" in value:
                 return "give text"
             if self.choices and value not in self.choices:
                 return f"give one of {', '.join(self.choices)}"
             return None
-        if not isinstance(value, int if kind is int else (int, float)):
+        expected = int if kind is int else (int, float)
+        if isinstance(value, bool) or not isinstance(value, expected):
             return f"give {'a whole' if kind is int else 'a'} number"
         inside = self.least <= value <= self.most
         if (

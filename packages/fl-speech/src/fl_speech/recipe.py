@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from importlib import resources
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
-from fl_nn.extend import kind_of, rule_of
+from fl_nn.extend import RecipeSettings
 from fl_nn.extend import setting as _f
 from fl_speech.errors import RecipeError
 from fl_speech.relabelling import relabelling_plan, relabelling_problem
-from fl_tensor import untrusted_json
-from fl_tensor.files import open_regular
 
 __all__ = ["Recipe", "recipe_names"]
-
-_MAX_BYTES = 1 << 20
-
 
 #: Beginnings of help texts that several settings share.
 _NONE = "0: none"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(RecipeSettings):
     """Settings of a recogniser and of its training.
 
     Every field is an option of `fl-speech train`, `sample_rate` as `--sample-rate`, and a name of a
     recipe file, a JSON object. What neither gives is the default here. Raises `RecipeError`, which
     names all settings that make no sense.
     """
+
+    PACKAGE: ClassVar[str] = "fl_speech"
+    FOLDER: ClassVar[str] = "recipes"
+    COMMAND: ClassVar[str] = "fl-speech train"
+    ERROR: ClassVar[type[Exception]] = RecipeError
 
     # features
     features: str = _f("mfsc", "features", "kind", choices=("mfsc", "mfcc", "power", "raw"))
@@ -173,21 +169,7 @@ class Recipe:
     relabel_maxtsz: int = _f(0, "pseudo-labels", f"most tokens of a label; {_NONE}")
     relabel_existing: bool = _f(False, "pseudo-labels", "take labels that the run folder has")
 
-    def __post_init__(self) -> None:
-        problems = []
-        for each in fields(self):
-            value, kind = getattr(self, each.name), kind_of(each)
-            if kind is float and isinstance(value, int) and not isinstance(value, bool):
-                object.__setattr__(self, each.name, float(value))
-            problem = rule_of(each).problem(value, kind)
-            if problem is not None:
-                problems.append(f"{each.name} is {value!r}: {problem}")
-        if not problems:
-            problems += self._contradictions()
-        if problems:
-            raise RecipeError("; ".join(problems))
-
-    def _contradictions(self) -> list[str]:
+    def contradictions(self) -> list[str]:
         found = []
         if self.kernel % 2 == 0:
             found.append(f"kernel is {self.kernel}: give an odd number")
@@ -213,67 +195,7 @@ class Recipe:
         """After which epochs recordings without labels get some, and which share of them."""
         return relabelling_plan(self.relabel_epochs, self.relabel_ratio)
 
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        """The names of the settings."""
-        return tuple(each.name for each in fields(cls))
-
-    @classmethod
-    def read(cls, source: str | os.PathLike[str], **given: Any) -> Recipe:
-        """The recipe in a JSON file, or one of those that `recipe_names` lists; settings in `given`
-        that are not None go before it.
-
-        Raises `RecipeError`, which names the file, for unknown settings and values.
-        """
-        path, text = _text_of(source)
-        try:
-            values = untrusted_json.parse(text)
-        except ValueError as error:
-            raise RecipeError(f"{path}: no JSON ({error})") from error
-        chosen = {name: value for name, value in given.items() if value is not None}
-        try:
-            return cls.of(values).changed(**chosen)
-        except RecipeError as error:
-            raise RecipeError(f"{path}: {error.problem}") from error
-
-    @classmethod
-    def of(cls, values: object) -> Recipe:
-        """The recipe of plain values, which are as untrusted as a file."""
-        if not isinstance(values, Mapping):
-            raise RecipeError(f"it is {type(values).__name__}: give an object of settings")
-        unknown = [str(name) for name in values if name not in cls.names()]
-        if unknown:
-            raise RecipeError(
-                f"unknown settings {', '.join(map(repr, unknown[:5]))}: `fl-speech train --help` "
-                "lists all, with - in place of _"
-            )
-        return cls(**values)
-
-    def changed(self, **values: Any) -> Recipe:
-        """This recipe with other values of some settings."""
-        return replace(self, **values) if values else self
-
-    def values(self) -> dict[str, Any]:
-        """All settings as plain values."""
-        return asdict(self)
-
 
 def recipe_names() -> tuple[str, ...]:
     """The names of the recipes of the package: what `Recipe.read` takes in place of a path."""
-    folder = resources.files("fl_speech") / "recipes"
-    return tuple(sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".json")))
-
-
-def _text_of(source: str | os.PathLike[str]) -> tuple[str, bytes]:
-    name = os.fspath(source)
-    if not Path(name).exists() and name in recipe_names():
-        return name, (resources.files("fl_speech") / "recipes" / f"{name}.json").read_bytes()
-    if not Path(name).exists():
-        raise RecipeError(
-            f"{name}: no such file; the recipes of the package are {', '.join(recipe_names())}"
-        )
-    with open_regular(name) as file:
-        text = file.read(_MAX_BYTES + 1)
-    if len(text) > _MAX_BYTES:
-        raise RecipeError(f"{name}: longer than {_MAX_BYTES} bytes")
-    return name, text
+    return Recipe.recipe_names()

@@ -11,9 +11,9 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_tensor import untrusted_json
 from fl_tensor.annotations import checked
-from fl_tensor.files import open_regular, replacing
+from fl_tensor.files import replacing
+from fl_text.descriptions import load_tokenizer, read_description
 from fl_text.errors import TextError, TextFileError
 from fl_text.heads import AdaptiveSoftMax
 from fl_text.models import (
@@ -28,13 +28,11 @@ from fl_text.models import (
 from fl_text.models.huggingface import load_language_model as load_published
 from fl_text.models.published import PublishedConfig
 from fl_text.models.published_options import gpt2_options, llama_options
-from fl_text.tokenizer import Tokenizer
 
 __all__ = ["LanguageModelFolder", "build_network", "load_language_model", "save_language_model"]
 
 DESCRIPTION, WEIGHTS, TOKENIZER = "language_model.json", "weights.safetensors", "tokenizer.json"
 _FORMAT = 1
-_MAX_BYTES = 1 << 20
 #: The largest number of a setting, far above what exists: a forged one must not fill memory.
 _GREATEST = 1 << 24
 _SAMPLES = ("pack", "carry", "line", "documents")
@@ -144,15 +142,8 @@ def load_language_model(folder: str | os.PathLike[str]) -> LanguageModelFolder:
             f"it holds no language model ({DESCRIPTION}, or config.json of Hugging Face)",
             "give the folder of fl-text train",
         )
-    found = _description(path / DESCRIPTION)
-    tokenizer = Tokenizer.load(path / TOKENIZER)
-    if tokenizer.fingerprint() != found["tokenizer"]:
-        raise TextFileError(
-            path / TOKENIZER,
-            f"it has {len(tokenizer)} tokens and the fingerprint {tokenizer.fingerprint()}, and "
-            f"the model was trained with {found['tokenizer']}",
-            "give the tokenizer of the training",
-        )
+    found = read_description(path / DESCRIPTION, "a language model", _FORMAT, _CHECKS)
+    tokenizer = load_tokenizer(path / TOKENIZER, found["tokenizer"])
     network = _built(path / DESCRIPTION, found["network"], found["settings"])
     nn.load_weights(path / WEIGHTS, network, cast=True)
     network.eval()
@@ -193,36 +184,6 @@ def _built(path: Path, kind: str, settings: dict[str, Any]) -> Any:
         ) from (error)
 
 
-def _description(path: Path) -> dict[str, Any]:
-    with open_regular(path) as file:
-        text = file.read(_MAX_BYTES)
-    try:
-        found = untrusted_json.parse(text)
-    except ValueError as error:
-        raise TextFileError(path, f"no JSON ({error})", "train it again") from error
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise TextFileError(
-            path, "not the description of a language model, or of another version", "train it again"
-        )
-    context, settings = found.get("context"), found.get("settings")
-    problems = [
-        name
-        for name, good in {
-            "network": found.get("network") in _builders(),
-            "settings": isinstance(settings, dict) and all(map(_is_setting, settings.values())),
-            "context": context is None or (type(context) is int and 1 <= context <= _GREATEST),
-            "sample": found.get("sample") in _SAMPLES,
-            "eos": isinstance(found.get("eos"), bool),
-            "masked": isinstance(found.get("masked"), bool),
-            "tokenizer": isinstance(found.get("tokenizer"), str),
-        }.items()
-        if not good
-    ]
-    if problems:
-        raise TextFileError(path, f"malformed: {', '.join(problems)}", "train it again")
-    return found
-
-
 def _is_setting(value: object) -> bool:
     if isinstance(value, (list, dict)):
         parts = value.values() if isinstance(value, dict) else value
@@ -230,3 +191,14 @@ def _is_setting(value: object) -> bool:
     if isinstance(value, (int, float)):
         return abs(value) <= _GREATEST
     return value is None or (isinstance(value, str) and len(value) < 100)
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "network": lambda found: isinstance(found, str) and found in _builders(),
+    "settings": lambda found: isinstance(found, dict) and all(map(_is_setting, found.values())),
+    "context": lambda found: found is None or (type(found) is int and 1 <= found <= _GREATEST),
+    "sample": lambda found: found in _SAMPLES,
+    "eos": lambda found: isinstance(found, bool),
+    "masked": lambda found: isinstance(found, bool),
+    "tokenizer": lambda found: isinstance(found, str),
+}

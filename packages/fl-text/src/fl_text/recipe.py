@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fl_nn.extend import RecipeSettings
 from fl_nn.extend import setting as _f
-from fl_text.recipe_settings import RecipeSettings
+from fl_text.errors import RecipeError
 
 __all__ = ["Recipe", "recipe_names"]
 
@@ -23,8 +24,10 @@ class Recipe(RecipeSettings):
     names all settings that make no sense.
     """
 
+    PACKAGE: ClassVar[str] = "fl_text"
     FOLDER: ClassVar[str] = "recipes"
     COMMAND: ClassVar[str] = "fl-text train"
+    ERROR: ClassVar[type[Exception]] = RecipeError
 
     # tokens
     tokenizer: str = _f(
@@ -131,7 +134,7 @@ class Recipe(RecipeSettings):
     lora_alpha: float = _f(16.0, "adapters", "the product is multiplied by alpha / rank", 0, 1e6)
     lora_targets: str = _f("q_proj,v_proj", "adapters", "last parts of names of layers")
 
-    def _contradictions(self) -> list[str]:
+    def contradictions(self) -> list[str]:
         found = []
         masked = self.task == "masked"
         if masked != (self.network == "bert"):
@@ -207,4 +210,4 @@ class Recipe(RecipeSettings):
 
 def recipe_names() -> tuple[str, ...]:
     """The names of the recipes of the package: what `Recipe.read` takes in place of a path."""
-    return Recipe.published()
+    return Recipe.recipe_names()

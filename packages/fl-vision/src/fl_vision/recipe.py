@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from fl_nn.extend import RecipeSettings, setting
 from fl_vision.errors import RecipeError
-from fl_vision.settings import Settings, setting
 
 __all__ = ["Recipe", "rates_of", "recipe_for"]
 
@@ -17,7 +17,7 @@ NETWORKS = (
 
 
 @dataclass(frozen=True)
-class Recipe(Settings):
+class Recipe(RecipeSettings):
     """Settings of a classifier and of its training: two runs of one recipe on one data set are
     equal, to the bit.
 
@@ -26,8 +26,10 @@ class Recipe(Settings):
     names all settings that make no sense.
     """
 
-    folder: ClassVar[str] = "classification"
-    command: ClassVar[str] = "fl-vision train"
+    PACKAGE: ClassVar[str] = "fl_vision"
+    FOLDER: ClassVar[str] = "recipes/classification"
+    COMMAND: ClassVar[str] = "fl-vision train"
+    ERROR: ClassVar[type[Exception]] = RecipeError
 
     # network
     network: str = setting("cnn", "network", "kind and size", choices=NETWORKS)
@@ -162,4 +164,5 @@ _RECIPES: dict[str, dict[str, Any]] = {
 
 def recipe_for(dataset: str, **given: Any) -> Recipe:
     """The recipe of a data set, with the settings in `given` that are not None in its place."""
-    return Recipe(**_RECIPES.get(dataset, {})).changed(**given)
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return Recipe(**{**_RECIPES.get(dataset, {}), **chosen})

@@ -7,6 +7,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from fl_nn.extend import runtime, runtime_options
 from fl_speech.cli.inputs import (
     Bad,
     input_options,
@@ -15,7 +16,6 @@ from fl_speech.cli.inputs import (
     speech_option,
     utterances_of,
 )
-from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.inference.alignment import align, audacity_labels, ctm_lines
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import fl_nn as nn
 import fl_tensor as ft
 from fl_memory.subcommands import at_least
+from fl_nn.extend import runtime, runtime_options
 from fl_speech.cli.inputs import Bad, input_options, recogniser_of, utterances_of
-from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.datasets import Utterance
 from fl_speech.errors import RecipeError
 from fl_speech.inference.emissions import features_of, padded_batch

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import fl_tensor as ft
 from fl_memory.subcommands import at_least
+from fl_nn.extend import runtime, runtime_options
 from fl_speech.audio import load_audio
-from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.effects import read_effects
 from fl_speech.saving import save_audio
 

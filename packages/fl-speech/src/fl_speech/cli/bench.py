@@ -13,7 +13,7 @@ import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 from fl_memory.subcommands import at_least
-from fl_speech.cli.options import given_settings, recipe_options, runtime, runtime_options
+from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
 from fl_speech.recipe import Recipe
 from fl_speech.recogniser import build_criterion, build_encoder
 from fl_speech.training.optimisation import CLASSES
@@ -34,10 +34,10 @@ def main(arguments: list[str]) -> int:
     add("--classes", type=at_least(2), default=30, metavar="N", help="outputs (%(default)s)")
     add("--labels", type=at_least(1), default=100, metavar="N", help="of a target (%(default)s)")
     add("--iterations", type=at_least(1), default=10, metavar="N", help="timed (%(default)s)")
-    recipe_options(parser)
+    recipe_options(parser, Recipe)
     runtime_options(parser)
     given = parser.parse_args(arguments)
-    recipe = Recipe(**given_settings(given))
+    recipe = Recipe(**given_settings(given, Recipe))
     with runtime(given):
         ft.seed(recipe.seed)
         dtype = ft.dtype(recipe.dtype)

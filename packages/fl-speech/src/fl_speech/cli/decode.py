@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fl_memory.subcommands import at_least
+from fl_nn.extend import runtime, runtime_options
 from fl_speech.cli.decoder_options import decoder_of, decoder_options, language_model
 from fl_speech.cli.inputs import (
     Bad,
@@ -21,7 +22,6 @@ from fl_speech.cli.inputs import (
     speech_option,
     utterances_of,
 )
-from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.inference.long import Word, transcribe_long
 from fl_speech.inference.recognition import Clock, Heard, transcribe
 from fl_speech.inference.rescoring import Scored

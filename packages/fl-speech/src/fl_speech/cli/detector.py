@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from fl_memory.subcommands import at_least
+from fl_nn.extend import runtime, runtime_options
 from fl_speech.audio import load_audio
 from fl_speech.cli.inputs import Bad
-from fl_speech.cli.options import list_options, runtime, runtime_options
+from fl_speech.cli.options import list_options
 from fl_speech.datasets import ListFile, Utterance
 from fl_speech.errors import AudioError, SpeechDataError
 from fl_speech.training.speech_detector import train_speech_detector

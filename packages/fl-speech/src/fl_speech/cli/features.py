@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import fl_tensor as ft
+from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
 from fl_speech.audio import audio_info, load_audio
-from fl_speech.cli.options import given_settings, recipe_options, runtime, runtime_options
 from fl_speech.frontend import Frontend
 from fl_speech.pictures import draw_spectrogram
 from fl_speech.recipe import Recipe
@@ -28,10 +28,10 @@ def main(arguments: list[str]) -> int:
     add("-o", "--output", type=Path, default=Path("."), metavar="FOLDER", help="(%(default)s)")
     add("--recipe", metavar="FILE", help="JSON of settings, or a recipe of the package")
     add("--picture", action="store_true", help="also draw NAME.png")
-    recipe_options(parser)
+    recipe_options(parser, Recipe)
     runtime_options(parser)
     given = parser.parse_args(arguments)
-    settings = given_settings(given)
+    settings = given_settings(given, Recipe)
     if given.recipe is None:
         settings.setdefault("sample_rate", audio_info(given.inputs[0]).sample_rate)
         settings.setdefault("normalise", "none")

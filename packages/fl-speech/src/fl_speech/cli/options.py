@@ -1,62 +1,9 @@
-"""Options that several commands share, and those of a recipe."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
-
-import fl_memory
-import fl_tensor as ft
-from fl_nn.extend import kind_of, rule_of
-from fl_speech.recipe import Recipe
-
-
-def recipe_options(parser: argparse.ArgumentParser) -> None:
-    """An option for each setting of `Recipe`; None where it is not given."""
-    groups: dict[str, Any] = {}
-    for field in fields(Recipe):
-        rule, kind = rule_of(field), kind_of(field)
-        if rule.group not in groups:
-            groups[rule.group] = parser.add_argument_group(rule.group)
-        name = "--" + field.name.replace("_", "-")
-        words = f"{rule.help} ({field.default!r})".replace("%", "%%")
-        if kind is bool:
-            action = argparse.BooleanOptionalAction
-            groups[rule.group].add_argument(name, action=action, default=None, help=words)
-        else:
-            choices = rule.choices or None
-            metavar = None if choices else {int: "N", float: "X", str: "TEXT"}[kind]
-            groups[rule.group].add_argument(
-                name, type=kind, choices=choices, metavar=metavar, help=words
-            )
-
-
-def given_settings(given: argparse.Namespace) -> dict[str, Any]:
-    """The settings of a recipe that options gave."""
-    found = {name: getattr(given, name) for name in Recipe.names()}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def runtime_options(parser: argparse.ArgumentParser) -> None:
-    """Where tensors are computed and kept."""
-    add = parser.add_argument_group("implementation").add_argument
-    add("--backend", metavar="NAME", help="tensor backend; or FL_TENSOR_BACKEND, or the fastest")
-    add("--memory", metavar="NAME", help="memory manager; or FL_MEMORY_MANAGER, or caching")
-
-
-@contextlib.contextmanager
-def runtime(given: argparse.Namespace) -> Iterator[None]:
-    """Inside the block, the backend and the memory manager that options name."""
-    with contextlib.ExitStack() as stack:
-        if given.memory is not None:
-            stack.enter_context(fl_memory.use(given.memory))
-        if given.backend is not None:
-            stack.enter_context(ft.use(given.backend))
-        yield
 
 
 def list_options(parser: argparse.ArgumentParser) -> None:

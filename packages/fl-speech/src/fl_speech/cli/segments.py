@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fl_nn.extend import runtime, runtime_options
 from fl_speech.audio import audio_info
-from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.errors import AudioError
 from fl_speech.inference.speech_detector import SpeechDetector
 from fl_speech.inference.voice_activity import smoothed, speech_in_file, speech_segments

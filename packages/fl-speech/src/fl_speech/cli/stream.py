@@ -10,9 +10,9 @@ import numpy as np
 
 import fl_tensor as ft
 from fl_memory.subcommands import at_least
+from fl_nn.extend import runtime, runtime_options
 from fl_speech.audio import load_audio
 from fl_speech.cli.decoder_options import decoder_of, decoder_options
-from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.inference.streaming import SpeechStream
 from fl_speech.recogniser import load_recogniser
 

@@ -13,14 +13,9 @@ import fl_tensor as ft
 from fl_dist import Communicator
 from fl_memory.subcommands import at_least
 from fl_nn import Interrupted, load_checkpoint, run_folder
+from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
 from fl_nn.training import on_ranks
-from fl_speech.cli.options import (
-    given_settings,
-    list_options,
-    recipe_options,
-    runtime,
-    runtime_options,
-)
+from fl_speech.cli.options import list_options
 from fl_speech.datasets import ListFile, named_lists
 from fl_speech.errors import RecipeError
 from fl_speech.pictures import draw_curves
@@ -83,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     run("--checkpoint-every", type=at_least(0), default=0, metavar="N", help="also, in steps")
     run("--tensorboard", action="store_true", help="curves in --out (needs tensorboardX)")
     run("--quiet", action="store_true", help="no progress")
-    recipe_options(parser)
+    recipe_options(parser, Recipe)
     runtime_options(parser)
     return parser
 
@@ -95,7 +90,7 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
         recipe, data, arch = _continued(given)
     else:
         _require_no_run(given)
-        settings = given_settings(given)
+        settings = given_settings(given, Recipe)
         recipe = Recipe.read(given.recipe, **settings) if given.recipe else Recipe(**settings)
         data, arch = _data(given), _arch_text(recipe)
     lists = _lists(data)
@@ -209,7 +204,7 @@ def _continued(given: argparse.Namespace) -> tuple[Recipe, dict[str, Any], str]:
         raise RecipeError(f"{path} does not say on what it was trained: leave --resume out")
     changed = [
         f"--{name.replace('_', '-')} was {getattr(recipe, name)!r}, is {value!r}"
-        for name, value in given_settings(given).items()
+        for name, value in given_settings(given, Recipe).items()
         if name != "epochs" and value != getattr(recipe, name)
     ]
     named = [

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from itertools import product
 
+from fl_nn.extend import runtime, runtime_options
 from fl_speech.cli.decoder_options import decoder_of, decoder_options, language_model
 from fl_speech.cli.inputs import Bad, input_options, recogniser_of, utterances_of
-from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.errors import RecipeError
 from fl_speech.inference import Decoder, Emissions, emissions_of
 from fl_speech.reports import ErrorReport

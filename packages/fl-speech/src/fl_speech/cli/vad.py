@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fl_nn.extend import runtime, runtime_options
 from fl_speech.cli.decoder_options import language_model
 from fl_speech.cli.inputs import Bad, input_options, recogniser_of, utterances_of
-from fl_speech.cli.options import runtime, runtime_options
 from fl_speech.errors import RecipeError
 from fl_speech.inference.emissions import emissions_of
 from fl_speech.inference.vad import speech_by_blank

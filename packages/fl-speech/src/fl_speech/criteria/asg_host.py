@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fl_nn.extend import in_threads
 from fl_speech.criteria.batch import Batch
 from fl_speech.criteria.force_alignment_kernel import force_alignment, force_alignment_gradient
 from fl_speech.criteria.full_connection_gradient_kernel import full_connection_gradient
 from fl_speech.criteria.full_connection_kernel import Lattice, Transitions, full_connection
 from fl_speech.criteria.outside import Slopes
-from fl_speech.criteria.threads import in_threads
 
 #: Steps from class to class that are worth a thread, and steps of alignments: about a millisecond.
 WORTH, WORTH_ALIGNED = 1_000_000, 40_000

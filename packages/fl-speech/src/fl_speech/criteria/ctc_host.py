@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fl_nn.extend import in_threads
 from fl_speech.criteria.batch import Batch
 from fl_speech.criteria.ctc_kernel import ctc_samples
 from fl_speech.criteria.ctc_passes import Work
 from fl_speech.criteria.ctc_wide import WideWork
 from fl_speech.criteria.kernel_rows import values_of
-from fl_speech.criteria.threads import in_threads
 
 #: States times frames, plus scores, that are worth a thread: about a millisecond.
 WORTH = 400_000

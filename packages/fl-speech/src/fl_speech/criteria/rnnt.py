@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import fl_tensor as ft
-from fl_nn.extend import check_reduction, reduce
+from fl_nn.extend import check_reduction, in_threads, reduce
 from fl_speech.criteria.batch import Whole, check_labels, counts_of, label_counts, whole
 from fl_speech.criteria.composed import IMPOSSIBLE, constant
 from fl_speech.criteria.ctc import blank_of
@@ -19,7 +19,6 @@ from fl_speech.criteria.outside import (
     widened,
 )
 from fl_speech.criteria.rnnt_kernel import RnntWork, rnnt_samples
-from fl_speech.criteria.threads import in_threads
 from fl_tensor.annotations import explained
 
 #: Scores that are worth a thread.

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
-from fl_tensor import untrusted_json
 from fl_tensor.annotations import checked
-from fl_tensor.files import open_regular, replacing
+from fl_tensor.files import replacing
 from fl_text.corpus import as_texts
+from fl_text.descriptions import load_tokenizer, read_description
 from fl_text.errors import TextError, TextFileError
 from fl_text.models import GRUClassifier
 from fl_text.tokenizer import Tokenizer
 
 DESCRIPTION, WEIGHTS, TOKENIZER = "text_classifier.json", "weights.safetensors", "tokenizer.json"
-_FORMAT, _MAX_BYTES, _GREATEST = 1, 1 << 22, 1 << 24
+_FORMAT, _GREATEST = 1, 1 << 24
 _SETTINGS = {"hidden", "layers"}
 
 
@@ -96,14 +96,8 @@ def load_text_classifier(folder: str | os.PathLike[str]) -> TextClassifier:
             f"it holds no classifier of texts ({DESCRIPTION})",
             "give the folder of fl-text classify train",
         )
-    found = _description(path / DESCRIPTION)
-    tokenizer = Tokenizer.load(path / TOKENIZER)
-    if tokenizer.fingerprint() != found["tokenizer"]:
-        raise TextFileError(
-            path / TOKENIZER,
-            f"it has {len(tokenizer)} tokens and another fingerprint than in training",
-            "give the tokenizer of the training",
-        )
+    found = read_description(path / DESCRIPTION, "a classifier", _FORMAT, _CHECKS)
+    tokenizer = load_tokenizer(path / TOKENIZER, found["tokenizer"])
     with ft.use("null"):  # nothing is allocated before the weights are known to fit
         network = GRUClassifier(len(tokenizer), len(found["classes"]), **found["settings"])
     nn.load_weights(path / WEIGHTS, network, cast=True)
@@ -111,32 +105,25 @@ def load_text_classifier(folder: str | os.PathLike[str]) -> TextClassifier:
     return TextClassifier(network, tokenizer, found["classes"])
 
 
-def _description(path: Path) -> Mapping[str, Any]:
-    with open_regular(path) as file:
-        text = file.read(_MAX_BYTES)
-    try:
-        found = untrusted_json.parse(text)
-    except ValueError as error:
-        raise TextFileError(path, f"no JSON ({error})", "train it again") from error
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise TextFileError(
-            path, "not the description of a classifier, or of another version", "train it again"
-        )
-    classes, settings = found.get("classes"), found.get("settings")
-    problems = [
-        name
-        for name, good in {
-            "classes": isinstance(classes, list)
-            and 2 <= len(classes) == len(set(map(str, classes)))
-            and all(isinstance(each, str) for each in classes),
-            "settings": isinstance(settings, dict)
-            and set(settings) == _SETTINGS
-            and all(type(n) is int and 1 <= n <= _GREATEST for n in settings.values())
-            and settings["layers"] <= 1000,
-            "tokenizer": isinstance(found.get("tokenizer"), str),
-        }.items()
-        if not good
-    ]
-    if problems:
-        raise TextFileError(path, f"malformed: {', '.join(problems)}", "train it again")
-    return found
+def _are_classes(found: Any) -> bool:
+    return (
+        isinstance(found, list)
+        and 2 <= len(found) == len(set(map(str, found)))
+        and all(isinstance(each, str) for each in found)
+    )
+
+
+def _are_settings(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and set(found) == _SETTINGS
+        and all(type(n) is int and 1 <= n <= _GREATEST for n in found.values())
+        and bool(found["layers"] <= 1000)
+    )
+
+
+_CHECKS = {
+    "classes": _are_classes,
+    "settings": _are_settings,
+    "tokenizer": lambda found: isinstance(found, str),
+}

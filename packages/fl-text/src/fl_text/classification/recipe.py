@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fl_nn.extend import RecipeSettings
 from fl_nn.extend import setting as _f
-from fl_text.recipe_settings import RecipeSettings
+from fl_text.errors import RecipeError
 
 __all__ = ["ClassifierRecipe"]
 
@@ -20,8 +21,10 @@ class ClassifierRecipe(RecipeSettings):
     which names all settings that make no sense.
     """
 
+    PACKAGE: ClassVar[str] = "fl_text"
     FOLDER: ClassVar[str] = "recipes/classifiers"
     COMMAND: ClassVar[str] = "fl-text classify train"
+    ERROR: ClassVar[type[Exception]] = RecipeError
 
     # data
     vocabulary: int = _f(1000, "data", "most characters; rarer ones are unknown", 8, 1_000_000)
@@ -46,7 +49,7 @@ class ClassifierRecipe(RecipeSettings):
     clip: float = _f(1.0, "optimisation", "longest norm of the gradients; 0: none")
     seed: int = _f(0, "optimisation", "of weights, order, held texts, dropout", 0, (1 << 62) - 1)
 
-    def _contradictions(self) -> list[str]:
+    def contradictions(self) -> list[str]:
         found = []
         if self.momentum and self.optimizer != "sgd":
             found.append(f"momentum with optimizer {self.optimizer}: it is of sgd")

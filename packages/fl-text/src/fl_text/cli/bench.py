@@ -14,7 +14,7 @@ import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
 from fl_memory.subcommands import at_least
-from fl_text.cli.recipe_options import runtime, runtime_options
+from fl_nn.extend import runtime, runtime_options
 from fl_text.errors import TextError
 from fl_text.generation import CompiledNetwork, generate
 from fl_text.models import GCNN, GPT2, Llama, LSTMLanguageModel, TransformerLanguageModel

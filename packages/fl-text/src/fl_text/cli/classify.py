@@ -14,6 +14,7 @@ import fl_tensor as ft
 from fl_dist import Communicator
 from fl_memory.subcommands import at_least
 from fl_nn import ConfusionMeter, Interrupted, load_checkpoint, plot, run_folder
+from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
 from fl_nn.training import on_ranks
 from fl_text.classification import (
     ClassifierRecipe,
@@ -23,7 +24,6 @@ from fl_text.classification import (
     train_text_classifier,
 )
 from fl_text.classification.training import METADATA
-from fl_text.cli.recipe_options import given_settings, recipe_options, runtime, runtime_options
 from fl_text.errors import RecipeError
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _add_train(parser: argparse.ArgumentParser) -> None:
-    add, names = parser.add_argument, ", ".join(ClassifierRecipe.published())
+    add, names = parser.add_argument, ", ".join(ClassifierRecipe.recipe_names())
     add("data", type=Path, metavar="DATA", help=_DATA)
     add("-o", "--out", type=Path, required=True, metavar="FOLDER", help="of the run")
     add("--recipe", metavar="FILE", help=f"JSON of settings, or {names}")

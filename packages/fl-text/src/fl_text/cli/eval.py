@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fl_memory.subcommands import at_least
+from fl_nn.extend import runtime, runtime_options
 from fl_text.cli.model_options import quantize
-from fl_text.cli.recipe_options import runtime, runtime_options
 from fl_text.corpus import TextFiles
 from fl_text.errors import TextError
 from fl_text.evaluation import (

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fl_memory.subcommands import at_least
+from fl_nn.extend import runtime, runtime_options
 from fl_text.cli.model_options import causal_model_of, model_options
-from fl_text.cli.recipe_options import runtime, runtime_options
 from fl_text.corpus import TextFiles
 from fl_text.errors import TextError
 from fl_text.generation import CompiledNetwork, Generation, beam_search, generate, stream

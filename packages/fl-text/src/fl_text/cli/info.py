@@ -9,8 +9,8 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
+from fl_nn.extend import runtime, runtime_options
 from fl_text.cli.model_options import MODEL, is_tied
-from fl_text.cli.recipe_options import runtime, runtime_options
 from fl_text.generation.growing import takes_fixed_caches
 from fl_text.language_model_folder import LanguageModelFolder, load_language_model
 

@@ -14,8 +14,8 @@ import fl_tensor as ft
 from fl_dist import Communicator
 from fl_memory.subcommands import at_least
 from fl_nn import Interrupted, load_checkpoint, run_folder
+from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
 from fl_nn.training import on_ranks
-from fl_text.cli.recipe_options import given_settings, recipe_options, runtime, runtime_options
 from fl_text.errors import RecipeError
 from fl_text.language_model_folder import (
     DESCRIPTION,
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     run("--checkpoint-every", type=at_least(0), default=0, metavar="N", help="also, in steps")
     run("--tensorboard", action="store_true", help="curves in --out (needs tensorboardX)")
     run("--quiet", action="store_true", help="no progress")
-    recipe_options(parser)
+    recipe_options(parser, Recipe)
     runtime_options(parser)
     return parser
 
@@ -92,7 +92,7 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
     else:
         if communicator.rank == 0:
             _require_no_run(given)
-        settings = given_settings(given)
+        settings = given_settings(given, Recipe)
         recipe = Recipe.read(given.recipe, **settings) if given.recipe else Recipe(**settings)
         data = _data(given)
     with run_folder(given.out) if communicator.rank == 0 else nullcontext():
@@ -197,7 +197,7 @@ def _continued(given: argparse.Namespace) -> tuple[Recipe, dict[str, Any]]:
         raise RecipeError(f"{path} does not say on what it was trained: leave --resume out")
     changed = [
         f"--{name.replace('_', '-')} was {getattr(recipe, name)!r}, is {value!r}"
-        for name, value in given_settings(given).items()
+        for name, value in given_settings(given, Recipe).items()
         if name not in LIMITS and value != getattr(recipe, name)
     ]
     named = ("train", "valid", "tokenizer_file", "init", "recipe")

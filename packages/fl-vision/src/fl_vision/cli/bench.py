@@ -13,7 +13,8 @@ from typing import Any
 import fl_autograd as ag
 import fl_nn as nn
 import fl_tensor as ft
-from fl_vision.cli.options import Parser, image_size, runtime, runtime_options, whole
+from fl_nn.extend import runtime, runtime_options
+from fl_vision.cli.options import Parser, image_size, whole
 from fl_vision.detection import SetCriterion
 from fl_vision.models import detr_resnet50, detr_small
 from fl_vision.models.by_name import create_network, network_names

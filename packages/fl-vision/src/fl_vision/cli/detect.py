@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from fl_vision.cli.options import Parser, runtime, runtime_options, settings_options, whole
+from fl_nn.extend import recipe_options, runtime, runtime_options
+from fl_vision.cli.options import Parser, whole
 from fl_vision.detectors.recipe import DetectionRecipe
 from fl_vision.errors import UsageError
 
@@ -66,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     result("--least", type=float, default=0.5, metavar="X", help="lowest score of a box (0.5)")
     result("--threads", type=whole(1), default=2, metavar="N", help="that decode images (2)")
     result("--times", action="store_true", help="images per second, on standard error")
-    settings_options(made, DetectionRecipe)
+    recipe_options(made, DetectionRecipe)
     runtime_options(made)
     return made
 

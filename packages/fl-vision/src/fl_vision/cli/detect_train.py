@@ -12,8 +12,8 @@ from typing import Any
 import fl_tensor as ft
 from fl_dist import Communicator
 from fl_nn import load_checkpoint, run_folder
+from fl_nn.extend import given_settings
 from fl_nn.training import on_ranks
-from fl_vision.cli.options import given_settings
 from fl_vision.datasets import DetectionDataset
 from fl_vision.detectors import DetectionRecipe, DetectorRun, TrainedDetector, train_detector
 from fl_vision.detectors.evaluation import detected, evaluate_detector

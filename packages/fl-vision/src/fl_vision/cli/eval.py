@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fl_tensor as ft
 from fl_nn import ConfusionMeter, plot
+from fl_nn.extend import runtime, runtime_options
 from fl_vision.classifier import Classified, load_classifier
 from fl_vision.cli.data import (
     accuracy_line,
@@ -19,7 +20,7 @@ from fl_vision.cli.data import (
     load_data,
     weights_line,
 )
-from fl_vision.cli.options import Parser, data_options, runtime, runtime_options, whole
+from fl_vision.cli.options import Parser, data_options, whole
 from fl_vision.errors import UsageError
 
 #: The figure of the five best is printed from more classes on than this.

@@ -9,17 +9,10 @@ from typing import Any
 
 import fl_nn as nn
 import fl_tensor as ft
+from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
 from fl_vision.classifier import checkpoint_path, load_classifier
 from fl_vision.cli.data import data_lines, data_settings, find_dataset, load_data
-from fl_vision.cli.options import (
-    Parser,
-    data_options,
-    given_settings,
-    runtime,
-    runtime_options,
-    settings_options,
-    whole,
-)
+from fl_vision.cli.options import Parser, data_options, whole
 from fl_vision.datasets.class_counts import class_counts
 from fl_vision.models.by_name import create_network, network_names
 from fl_vision.recipe import Recipe
@@ -110,6 +103,6 @@ def _parser() -> Parser:
     add("--counts", action="store_true", help="of a data set: images of each class")
     add("--classes", type=whole(1), default=1000, metavar="N", help="of a network (%(default)s)")
     data_options(parser, "WHAT")
-    settings_options(parser, Recipe)
+    recipe_options(parser, Recipe)
     runtime_options(parser)
     return parser

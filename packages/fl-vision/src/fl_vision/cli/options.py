@@ -1,20 +1,16 @@
-"""Options that several commands share, and those of settings."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import fl_memory
-import fl_tensor as ft
+from fl_nn.extend import SettingRule, ruled_argument
 from fl_vision.datasets import dataset_names
 from fl_vision.errors import UsageError
-from fl_vision.settings import Rule, Settings, kind_of, rule_of
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,34 +29,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
-
-
-def settings_options(parser: argparse.ArgumentParser, kind: type[Settings]) -> None:
-    """An option for each setting; None where it is not given."""
-    groups: dict[str, Any] = {}
-    for field in fields(kind):
-        rule, type_ = rule_of(field), kind_of(field)
-        if rule.group not in groups:
-            groups[rule.group] = parser.add_argument_group(rule.group)
-        name = "--" + field.name.replace("_", "-")
-        words = f"{rule.help} ({field.default!r})".replace("%", "%%")
-        if type_ is bool:
-            action = argparse.BooleanOptionalAction
-            groups[rule.group].add_argument(name, action=action, default=None, help=words)
-        else:
-            groups[rule.group].add_argument(
-                name,
-                type=_ruled(rule, type_),
-                choices=rule.choices or None,
-                metavar=None if rule.choices else {int: "N", float: "X", str: "TEXT"}[type_],
-                help=words,
-            )
-
-
-def given_settings(given: argparse.Namespace, kind: type[Settings]) -> dict[str, Any]:
-    """The settings that options gave."""
-    found = {name: getattr(given, name) for name in kind.names()}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def data_options(parser: argparse.ArgumentParser, dataset: str) -> None:
@@ -83,27 +51,9 @@ def data_options(parser: argparse.ArgumentParser, dataset: str) -> None:
     add("--cache", type=Path, metavar="FOLDER", help="folder, imagenet: keep decoded images there")
 
 
-def runtime_options(parser: argparse.ArgumentParser) -> None:
-    """Where tensors are computed and kept."""
-    add = parser.add_argument_group("implementation").add_argument
-    add("--backend", metavar="NAME", help="tensor backend; or FL_TENSOR_BACKEND, or the fastest")
-    add("--memory", metavar="NAME", help="memory manager; or FL_MEMORY_MANAGER, or caching")
-
-
-@contextlib.contextmanager
-def runtime(given: argparse.Namespace) -> Iterator[None]:
-    """Inside the block, the backend and the memory manager that options name."""
-    with contextlib.ExitStack() as stack:
-        if given.memory is not None:
-            stack.enter_context(fl_memory.use(given.memory))
-        if given.backend is not None:
-            stack.enter_context(ft.use(given.backend))
-        yield
-
-
 def whole(least: int) -> Callable[[str], int]:
     """A type for argparse: whole numbers from `least`."""
-    read: Callable[[str], int] = _ruled(Rule("", "", least), int)
+    read: Callable[[str], int] = ruled_argument(SettingRule("", "", least), int)
     return read
 
 
@@ -113,17 +63,3 @@ def image_size(text: str) -> tuple[int, int]:
     if match is None or int(match[1]) < 1 or int(match[2] or match[1]) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not HEIGHTxWIDTH, like 32x32")
     return int(match[1]), int(match[2] or match[1])
-
-
-def _ruled(rule: Rule, kind: type) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = text
-        problem = None if rule.choices else rule.problem(value, kind)
-        if problem is not None:
-            raise argparse.ArgumentTypeError(f"{text!r}: {problem}")
-        return value
-
-    return read

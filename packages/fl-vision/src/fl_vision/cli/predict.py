@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import fl_nn as nn
 import fl_tensor as ft
 from fl_data import decoded_file_name
+from fl_nn.extend import runtime, runtime_options
 from fl_tensor.files import replacing
 from fl_vision.classifier import Classifier, load_classifier
 from fl_vision.cli.data import skipped_line, unreadable
 from fl_vision.cli.image_paths import decoded_batches, image_paths, unused_path
-from fl_vision.cli.options import Parser, runtime, runtime_options, whole
+from fl_vision.cli.options import Parser, whole
 from fl_vision.errors import UsageError
 from fl_vision.images import read_image
 from fl_vision.models import ViT, class_attention

@@ -13,6 +13,7 @@ import fl_tensor as ft
 from fl_data import WorkerError
 from fl_dist import Communicator
 from fl_nn import load_checkpoint, run_folder
+from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
 from fl_nn.training import on_ranks
 from fl_vision.classifier import checkpoint_path, description_of
 from fl_vision.cli.data import (
@@ -24,15 +25,7 @@ from fl_vision.cli.data import (
     unreadable,
     weights_line,
 )
-from fl_vision.cli.options import (
-    Parser,
-    data_options,
-    given_settings,
-    runtime,
-    runtime_options,
-    settings_options,
-    whole,
-)
+from fl_vision.cli.options import Parser, data_options, whole
 from fl_vision.datasets import ImageData
 from fl_vision.errors import DataFileError, UsageError
 from fl_vision.html_report import REPORT, write_report
@@ -86,7 +79,7 @@ def _parser() -> Parser:
     )
     run("--tensorboard", action="store_true", help="curves in --out (needs tensorboardX)")
     run("--quiet", action="store_true", help="no progress")
-    settings_options(parser, Recipe)
+    recipe_options(parser, Recipe)
     runtime_options(parser)
     return parser
 
@@ -219,7 +212,6 @@ def _continued(
             f"[train] the run in {out} had other settings: {'; '.join(changed)}; "
             "leave them out, or begin a new run with another --out"
         )
-    recipe = Recipe.of({k: v for k, v in stored.items() if k in Recipe.names() and v is not None})
-    return {name: stored_data.get(name) for name in given_data}, recipe.changed(
-        epochs=given.get("epochs")
-    )
+    stored = {k: v for k, v in stored.items() if k in Recipe.names() and v is not None}
+    epochs = {k: v for k, v in given.items() if k == "epochs"}
+    return {name: stored_data.get(name) for name in given_data}, Recipe.of({**stored, **epochs})

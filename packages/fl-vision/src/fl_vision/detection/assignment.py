@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import fl_tensor as ft
+from fl_nn.extend import in_threads
 from fl_tensor.annotations import explained
 from fl_vision.detection.assignment_kernel import assign_batch, work_of
 from fl_vision.detection.checks import host_labels, host_values
-from fl_vision.detection.threads import in_threads
 
 #: Costs times rows of a batch that are worth a thread: about a millisecond.
 WORTH = 500_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,17 +53,27 @@ class HungarianMatcher:
         where = "HungarianMatcher"
         check_predictions(where, logits, boxes)
         classes = logits.shape[2] - 1
-        return self.match(logits, boxes, read_objects(where, targets, len(logits), classes, True))
+        objects = read_objects(where, targets, len(logits), classes, True)
+        return self.match([(logits, boxes)], objects)[0]
 
-    def match(self, logits: ft.Array, boxes: ft.Array, objects: list[HostObjects]) -> list[Pairs]:
-        """The pairs for objects that are checked."""
+    def match(
+        self, layers: Sequence[tuple[ft.Array, ft.Array]], objects: list[HostObjects]
+    ) -> list[list[Pairs]]:
+        """The pairs of each layer, of logits and boxes, for objects that are checked."""
         found, labels, counts = padded(objects)
-        costs = self._costs(tensor_of(logits), tensor_of(boxes), found, labels)
-        values = host_values("HungarianMatcher", "costs", costs, np.float64)
-        if not np.isfinite(values).all():
-            _refuse_infinite(logits, boxes)
-        pairs = batched_linear_sum_assignment(values, counts)
-        return [(queries[order], rows[order]) for rows, queries, order in map(_by_query, pairs)]
+        # Costs of all layers before the first is read: a backend that defers computes them at once.
+        costs = [
+            self._costs(tensor_of(logits), tensor_of(boxes), found, labels)
+            for logits, boxes in layers
+        ]
+        matched = []
+        for (logits, boxes), cost in zip(layers, costs, strict=True):
+            values = host_values("HungarianMatcher", "costs", cost, np.float64)
+            if not np.isfinite(values).all():
+                _refuse_infinite(logits, boxes)
+            pairs = map(_by_query, batched_linear_sum_assignment(values, counts))
+            matched.append([(queries[order], rows[order]) for rows, queries, order in pairs])
+        return matched
 
     def _costs(
         self, logits: ft.Tensor, boxes: ft.Tensor, found: np.ndarray, labels: np.ndarray

@@ -10,6 +10,7 @@ import fl_dist as dist
 import fl_nn as nn
 import fl_tensor as ft
 from fl_tensor.arguments import float_of, int_of
+from fl_vision.detection.assignment import Pairs
 from fl_vision.detection.boxes import box_convert, paired_box_iou
 from fl_vision.detection.matcher import HungarianMatcher, check_predictions
 from fl_vision.detection.targets import HostObjects, field, read_objects
@@ -79,9 +80,7 @@ class SetCriterion(nn.Module):
         where = "SetCriterion"
         auxiliary = field(where, "outputs", outputs, "auxiliary", ())
         layers = {"": outputs, **{f"_{k}": layer for k, layer in enumerate(auxiliary)}}
-        found: dict[str, ft.Array] = {}
-        objects: list[HostObjects] | None = None
-        number = weight = 1.0
+        read: list[tuple[ft.Array, ft.Array]] = []
         for ending, layer in layers.items():
             what = f"outputs.auxiliary[{ending[1:]}]" if ending else "outputs"
             logits, boxes = (field(where, what, layer, name) for name in ("logits", "boxes"))
@@ -91,10 +90,14 @@ class SetCriterion(nn.Module):
                     f"[{where}] {what}: logits {logits.shape} for {self.classes} classes: expected "
                     f"{self.classes + 1} on the last axis, one for 'no object'"
                 )
-            if objects is None:
-                objects = read_objects(where, targets, len(logits), self.classes, True)
-                number, weight = self._per_rank(objects, logits)
-            for name, loss in self._layer(logits, boxes, objects, number, weight).items():
+            read.append((logits, boxes))
+        logits = read[0][0]
+        objects = read_objects(where, targets, len(logits), self.classes, True)
+        number, weight = self._per_rank(objects, logits)
+        found: dict[str, ft.Array] = {}
+        pairs = self.matcher.match(read, objects)
+        for ending, layer, matched in zip(layers, read, pairs, strict=True):
+            for name, loss in self._layer(*layer, matched, objects, number, weight).items():
                 found[name + ending] = loss
         return found
 
@@ -102,20 +105,21 @@ class SetCriterion(nn.Module):
         self,
         logits: ft.Array,
         boxes: ft.Array,
+        pairs: list[Pairs],
         objects: list[HostObjects],
         number: float,
         weight: float,
     ) -> dict[str, ft.Array]:
         images, queries = boxes.shape[:2]
-        pairs = self.matcher.match(logits, boxes, objects)
+        # Of each query: the class, whether it is matched, and the true box, or else any box. Shapes
+        # do not depend on the number of objects: backends that compile see the same step again.
         classes = np.full((images, queries), self.classes, np.int64)
-        for row, (chosen, truth), one in zip(classes, pairs, objects, strict=True):
-            row[chosen] = one.labels[truth]
-        # Places of matched queries in the flattened batch, and their true boxes.
-        places = [queries * i + chosen for i, (chosen, _) in enumerate(pairs)]
-        matched = [one.boxes[truth] for one, (_, truth) in zip(objects, pairs, strict=True)]
-        wanted = np.concatenate([np.zeros((0, 4), np.float32), *matched])
-        index = np.concatenate([np.zeros(0, np.int64), *places])
+        is_matched = np.zeros((images, queries))
+        truth = np.full((images, queries, 4), 0.5)
+        for image, ((chosen, rows), one) in enumerate(zip(pairs, objects, strict=True)):
+            classes[image, chosen] = one.labels[rows]
+            is_matched[image, chosen] = 1
+            truth[image, chosen] = one.boxes[rows]
 
         def constant(values: np.ndarray, dtype: ft.DType) -> ft.Tensor:
             return ft.asarray(values, dtype, boxes.device, boxes.backend)
@@ -129,11 +133,10 @@ class SetCriterion(nn.Module):
             axis=2,
             weight=constant(weights, logits.dtype),
         )
-        truth = constant(wanted, boxes.dtype)
-        found = ft.gather(ft.reshape(boxes, (images * queries, 4)), constant(index, ft.int64), 0)
-        found_corners, true_corners = (box_convert(x, "cxcywh", "xyxy") for x in (found, truth))
-        giou = ft.sum(1.0 - paired_box_iou(found_corners, true_corners, True))
-        bbox = ft.sum(ft.absolute(found - truth))
+        matched, true = (constant(x, boxes.dtype) for x in (is_matched, truth))
+        corners, true_corners = (box_convert(x, "cxcywh", "xyxy") for x in (boxes, true))
+        giou = ft.sum((1.0 - paired_box_iou(corners, true_corners, True)) * matched)
+        bbox = ft.sum(ft.absolute(boxes - true) * ft.expand_dims(matched, 2))
         return {"loss_ce": ce / weight, "loss_bbox": bbox / number, "loss_giou": giou / number}
 
     def _per_rank(self, objects: list[HostObjects], logits: ft.Array) -> tuple[float, float]:

@@ -118,9 +118,9 @@ def _objects(where: str, index: int, target: Any, classes: int, centred: bool) -
 
 def padded(objects: Sequence[HostObjects]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Boxes (B, T, 4), labels (B, T) and counts (B,): rows after the count are boxes of size 0 of
-    class 0."""
+    class 0. T is a multiple of 8, so that few shapes occur."""
     counts = np.array([len(one.labels) for one in objects], np.int64)
-    most = int(counts.max(initial=0))
+    most = -(-int(counts.max(initial=0)) // 8) * 8
     boxes = np.zeros((len(objects), most, 4), np.float32)
     labels = np.zeros((len(objects), most), np.int64)
     for index, one in enumerate(objects):

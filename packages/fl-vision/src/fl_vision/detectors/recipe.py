@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fl_vision.settings import Settings, setting
+from fl_nn.extend import RecipeSettings, setting
+from fl_vision.errors import RecipeError
 
 
 @dataclass(frozen=True)
-class DetectionRecipe(Settings):
+class DetectionRecipe(RecipeSettings):
     """Settings of a detector and of its training; the defaults are those of a small DETR.
 
     Every field is an option of `fl-vision detect --train`, `batch_size` as `--batch-size`, and a
@@ -17,8 +18,10 @@ class DetectionRecipe(Settings):
     no sense.
     """
 
-    folder: ClassVar[str] = "detection"
-    command: ClassVar[str] = "fl-vision detect"
+    PACKAGE: ClassVar[str] = "fl_vision"
+    FOLDER: ClassVar[str] = "recipes/detection"
+    COMMAND: ClassVar[str] = "fl-vision detect"
+    ERROR: ClassVar[type[Exception]] = RecipeError
 
     # network
     network: str = setting("detr", "network", "kind", choices=("detr", "retinanet"))

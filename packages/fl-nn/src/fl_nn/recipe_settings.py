@@ -1,4 +1,4 @@
-"""``RecipeSettings``: what all recipes have in common, settings with rules and files of them."""
+"""``RecipeSettings``: settings of a JSON file, of which each is an option of a command."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fl_nn.extend import kind_of, rule_of
+from fl_nn.setting_rules import kind_of, rule_of
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular
-from fl_text.errors import RecipeError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -22,14 +21,21 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class RecipeSettings:
-    """Base of recipes: dataclasses whose fields `fl_nn.extend.setting` makes.
+    """Base of recipes: frozen dataclasses whose fields `setting` makes, and which may define
+    `contradictions`. What such a class names:
 
-    `FOLDER` has the recipes of the package, `COMMAND` lists the settings. Raises `RecipeError`,
-    which names all settings that make no sense.
+    PACKAGE  the package that has its recipes
+    FOLDER   the folder of their files in the package
+    COMMAND  the command whose help lists the settings
+    ERROR    what is raised, an exception that takes a problem and keeps it as `problem`
+
+    Values that make no sense raise an ERROR that names all of them.
     """
 
+    PACKAGE: ClassVar[str]
     FOLDER: ClassVar[str]
     COMMAND: ClassVar[str]
+    ERROR: ClassVar[type[Exception]]
 
     def __post_init__(self) -> None:
         problems = []
@@ -40,13 +46,12 @@ class RecipeSettings:
             problem = rule_of(each).problem(value, kind)
             if problem is not None:
                 problems.append(f"{each.name} is {value!r}: {problem}")
-        if not problems:
-            problems += self._contradictions()
+        problems = problems or self.contradictions()
         if problems:
-            raise RecipeError("; ".join(problems))
+            raise self.ERROR("; ".join(problems))
 
-    def _contradictions(self) -> list[str]:
-        """What is wrong with settings together, in words."""
+    def contradictions(self) -> list[str]:
+        """What is wrong with settings that do not fit together, in words."""
         return []
 
     @classmethod
@@ -55,37 +60,38 @@ class RecipeSettings:
         return tuple(each.name for each in fields(cls))
 
     @classmethod
-    def published(cls) -> tuple[str, ...]:
-        """The names of the recipes of the package: what `read` takes in place of a path."""
-        files = (each.name for each in cls._folder().iterdir())
-        return tuple(sorted(name[:-5] for name in files if name.endswith(".json")))
+    def recipe_names(cls) -> tuple[str, ...]:
+        """The recipes of the package: what `read` takes in place of a path."""
+        names = (each.name for each in cls._folder().iterdir())
+        return tuple(sorted(name[:-5] for name in names if name.endswith(".json")))
 
     @classmethod
     def read(cls, source: str | os.PathLike[str], **given: Any) -> Self:
-        """The recipe in a JSON file, or one of those that `published` names; settings in `given`
-        that are not None go before it.
+        """The recipe in a JSON file, or one of those that `recipe_names` lists; settings in `given`
+        that are not None take the place of its own.
 
-        Raises `RecipeError`, which names the file, for unknown settings and values.
+        Raises ERROR, which names the file, for unknown settings and values.
         """
         path, text = cls._text_of(source)
         try:
             values = untrusted_json.parse(text)
         except ValueError as error:
-            raise RecipeError(f"{path}: no JSON ({error})") from error
+            raise cls.ERROR(f"{path}: no JSON ({error})") from error
         chosen = {name: value for name, value in given.items() if value is not None}
         try:
             return cls.of({**values, **chosen} if isinstance(values, dict) else values)
-        except RecipeError as error:
-            raise RecipeError(f"{path}: {error.problem}") from error
+        except cls.ERROR as error:
+            problem = getattr(error, "problem", error)
+            raise cls.ERROR(f"{path}: {problem}") from error
 
     @classmethod
     def of(cls, values: object) -> Self:
         """The recipe of plain values, which are as untrusted as a file."""
         if not isinstance(values, Mapping):
-            raise RecipeError(f"it is {type(values).__name__}: give an object of settings")
+            raise cls.ERROR(f"it is {type(values).__name__}: give an object of settings")
         unknown = [str(name) for name in values if name not in cls.names()]
         if unknown:
-            raise RecipeError(
+            raise cls.ERROR(
                 f"unknown settings {', '.join(map(repr, unknown[:5]))}: `{cls.COMMAND} --help` "
                 "lists all, with - in place of _"
             )
@@ -101,19 +107,22 @@ class RecipeSettings:
 
     @classmethod
     def _folder(cls) -> Any:
-        return resources.files("fl_text").joinpath(cls.FOLDER)
+        return resources.files(cls.PACKAGE).joinpath(cls.FOLDER)
 
     @classmethod
     def _text_of(cls, source: str | os.PathLike[str]) -> tuple[str, bytes]:
-        name = os.fspath(source)
-        if not Path(name).exists() and name in cls.published():
+        name, known = os.fspath(source), cls.recipe_names()
+        if not Path(name).exists() and name in known:
             return name, cls._folder().joinpath(f"{name}.json").read_bytes()
         if not Path(name).exists():
-            raise RecipeError(
-                f"{name}: no such file; the recipes of the package are {', '.join(cls.published())}"
+            raise cls.ERROR(
+                f"{name}: no such file; the recipes of the package are {', '.join(known)}"
             )
-        with open_regular(name) as file:
-            text = file.read(_MAX_BYTES + 1)
+        try:
+            with open_regular(name) as file:
+                text = file.read(_MAX_BYTES + 1)
+        except OSError as error:
+            raise cls.ERROR(f"{name}: cannot be read ({error.strerror or error})") from error
         if len(text) > _MAX_BYTES:
-            raise RecipeError(f"{name}: longer than {_MAX_BYTES} bytes")
+            raise cls.ERROR(f"{name}: longer than {_MAX_BYTES} bytes")
         return name, text

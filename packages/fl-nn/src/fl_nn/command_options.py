@@ -1,46 +1,57 @@
-"""Options of a recipe, and where tensors are computed."""
+"""Options of commands: the settings of a recipe, and where tensors are computed."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
 import fl_memory
 import fl_tensor as ft
-from fl_nn.extend import kind_of, rule_of
-from fl_text.recipe import Recipe
-from fl_text.recipe_settings import RecipeSettings
+from fl_nn.recipe_settings import RecipeSettings
+from fl_nn.setting_rules import SettingRule, kind_of, rule_of
 
 
-def recipe_options(parser: argparse.ArgumentParser, recipe: type[RecipeSettings] = Recipe) -> None:
+def recipe_options(parser: argparse.ArgumentParser, recipe: type[RecipeSettings]) -> None:
     """An option for each setting of a recipe; None where it is not given."""
     groups: dict[str, Any] = {}
     for field in fields(recipe):
         rule, kind = rule_of(field), kind_of(field)
         if rule.group not in groups:
             groups[rule.group] = parser.add_argument_group(rule.group)
-        name = "--" + field.name.replace("_", "-")
+        add, name = groups[rule.group].add_argument, "--" + field.name.replace("_", "-")
         words = f"{rule.help} ({field.default!r})".replace("%", "%%")
         if kind is bool:
-            action = argparse.BooleanOptionalAction
-            groups[rule.group].add_argument(name, action=action, default=None, help=words)
+            add(name, action=argparse.BooleanOptionalAction, default=None, help=words)
+        elif rule.choices:
+            add(name, choices=rule.choices, help=words)
         else:
-            choices = rule.choices or None
-            metavar = None if choices else {int: "N", float: "X", str: "TEXT"}[kind]
-            groups[rule.group].add_argument(
-                name, type=kind, choices=choices, metavar=metavar, help=words
-            )
+            metavar = {int: "N", float: "X", str: "TEXT"}[kind]
+            add(name, type=ruled_argument(rule, kind), metavar=metavar, help=words)
 
 
-def given_settings(
-    given: argparse.Namespace, recipe: type[RecipeSettings] = Recipe
-) -> dict[str, Any]:
+def given_settings(given: argparse.Namespace, recipe: type[RecipeSettings]) -> dict[str, Any]:
     """The settings of a recipe that options gave."""
     found = {name: getattr(given, name) for name in recipe.names()}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def ruled_argument(rule: SettingRule, kind: type) -> Callable[[str], Any]:
+    """A type for argparse: values of str, int or float that a rule allows."""
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = text
+        problem = rule.problem(value, kind)
+        if problem is not None:
+            raise argparse.ArgumentTypeError(f"{text!r}: {problem}")
+        return value
+
+    return read
 
 
 def runtime_options(parser: argparse.ArgumentParser) -> None:
