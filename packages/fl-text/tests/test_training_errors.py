@@ -14,6 +14,7 @@ import fl_text as text
 from fl_text.cli import main
 from fl_text.errors import RecipeError
 from fl_text.recipe import Recipe
+from fl_text.training import train_language_model
 
 
 @pytest.fixture
@@ -56,6 +57,17 @@ def test_files_that_are_no_recipe(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "recipe.json").write_bytes(content)
     with pytest.raises(RecipeError, match=r"recipe\.json"):
         Recipe.read(tmp_path / "recipe.json")
+
+
+def test_a_stream_shorter_than_a_batch(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (task / "train.txt").write_text("the cat sees a dog\n")
+    assert train(task, "run", "--sample", "stream") == 1
+    assert "has no batch: give more text, or a smaller context" in capsys.readouterr().err
+
+
+def test_a_stream_of_what_is_no_file() -> None:
+    with pytest.raises(RecipeError, match="sample stream reads text files, and this is none"):
+        train_language_model(Recipe(sample="stream"), ["the cat sees a dog\n"] * 50)
 
 
 def test_an_unknown_recipe_names_those_that_there_are() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from text_runs import NUMPY, WHOLE, records, train, write_texts
+from text_runs import NUMPY, SMALL, WHOLE, records, train, write_texts
 
 import fl_nn as nn
 import fl_text as text
@@ -27,6 +27,7 @@ def task(tmp_path: Path) -> Path:
 
 
 CARRY = ("--network", "lstm", "--sample", "carry", "--context", "5")
+STREAM = ("--sample", "stream", "--stream-epoch", "7")
 MASKED = ("--network", "bert", "--task", "masked")
 
 
@@ -55,7 +56,15 @@ def test_weights_are_those_of_the_lowest_validation_loss(task: Path) -> None:
     assert found.nats_per_token == pytest.approx(best, abs=0.05)
 
 
-@pytest.mark.parametrize("options", [("--dropout", "0.2"), CARRY], ids=["transformer", "carry"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(("--dropout", "0.2"), id="transformer"),
+        pytest.param(CARRY, id="carry"),
+        pytest.param((*STREAM, "--prefetch", "3"), id="stream"),
+        pytest.param((*STREAM, *MASKED, "--accumulate", "2"), id="masked-stream", marks=WHOLE),
+    ],
+)
 def test_a_killed_and_resumed_training_ends_with_the_same_bits(
     task: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
@@ -87,6 +96,7 @@ def test_a_killed_and_resumed_training_ends_with_the_same_bits(
     [
         pytest.param((), id="pack"),
         pytest.param(CARRY, id="carry"),
+        pytest.param(STREAM, id="stream"),
         pytest.param((*MASKED, "--batch-size", "5"), id="masked", marks=WHOLE),
         pytest.param(("--sample", "line", "--context", "40"), id="line", marks=WHOLE),
     ],
@@ -106,6 +116,7 @@ KINDS = [
     "--network gcnn --blocks 12x3,8x1+8x3+16x1",
     "--network llama",
     "--sample line --context 40 --max-tokens 160",
+    "--sample stream",
     "--sample documents --context 60",
     "--sample documents --context 60 --network gpt2",
     "--network lstm --head adaptive --cutoffs 6,12",
@@ -140,6 +151,20 @@ def test_kinds_of_networks_samples_and_outputs(task: Path, options: str) -> None
     assert sum(losses[-4:]) < sum(losses[:4])
     model = load_language_model(task / "run")
     assert not model.network.training
+
+
+def test_a_stream_reads_all_files_again_and_again(task: Path) -> None:
+    lines = (task / "train.txt").read_text().splitlines(keepends=True)
+    shards = [task / f"shard-{number}.txt" for number in range(3)]
+    for number, shard in enumerate(shards):
+        shard.write_text("".join(lines[number::3]))
+    files = ["--train", *map(str, shards), "--valid", str(task / "valid.txt")]
+    options = ["--sample", "stream", "--stream-epoch", "40", "--epochs", "2"]
+    assert main(["train", *files, "--out", str(task / "run"), *SMALL, *options]) == 0
+    steps, epochs = records(task / "run", "step"), records(task / "run", "epoch")
+    assert len(steps) == 80  # more than six times the text
+    assert epochs[-1]["valid_loss"] < 1.3 < 3.0 < steps[0]["loss"]
+    assert load_language_model(task / "run").sample == "pack"
 
 
 @WHOLE

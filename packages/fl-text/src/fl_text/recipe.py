@@ -38,7 +38,7 @@ class Recipe(RecipeSettings):
     )
     vocabulary: int = _f(8000, "tokens", "most tokens", 2, 10_000_000)
     min_frequency: int = _f(2, "tokens", "tokens seen less often are unknown", 1)
-    eos: bool = _f(False, "tokens", "pack: the end token after each line")
+    eos: bool = _f(False, "tokens", "pack, carry, stream: the end token after each line")
 
     # task
     task: str = _f(
@@ -50,8 +50,8 @@ class Recipe(RecipeSettings):
     sample: str = _f(
         "pack",
         "task",
-        "stretches of the whole text, one line, or several whole lines",
-        choices=("pack", "carry", "line", "documents"),
+        "stretches of the whole text, also as a stream of files, one line, or several whole lines",
+        choices=("pack", "carry", "stream", "line", "documents"),
     )
     context: int = _f(128, "task", "tokens of a sample", 1, 1 << 20)
     mask_prob: float = _f(0.15, "task", "masked: share of hidden tokens", 0, 1, True)
@@ -90,6 +90,9 @@ class Recipe(RecipeSettings):
     label_smoothing: float = _f(0.0, "output", "full: share of all tokens", 0, 0.99)
 
     # optimisation
+    stream_epoch: int = _f(
+        1000, "optimisation", "stream: batches that count as an epoch", 1, 1 << 40
+    )
     epochs: int = _f(
         0, "optimisation", "passes over the text; 0: no limit, or 10 without another", 0, 1_000_000
     )

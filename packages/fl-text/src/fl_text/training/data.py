@@ -20,6 +20,7 @@ from fl_text.errors import RecipeError, TextError
 from fl_text.recipe import Recipe
 from fl_text.tokenizer import Tokenizer
 from fl_text.training.objective import has_places
+from fl_text.training.streaming import StreamBatches, stream_of_batches
 
 __all__ = ["make_tokenizer", "open_texts", "training_batches", "valid_batches"]
 
@@ -27,6 +28,8 @@ IGNORED = -100
 #: Batches of lines have widths that are multiples of so many tokens: compiled backends plan every
 #: shape once.
 WIDTH = 8
+#: Samples that are stretches of the whole text.
+PACKED = ("pack", "carry", "stream")
 # Streams of random numbers that must not be one another's.
 _ORDER, _MASKS = 1, 2
 Texts = Iterable[str] | TokenFile
@@ -85,7 +88,7 @@ def token_counts(texts: Texts, tokenizer: Tokenizer) -> list[int]:
 
 def samples(recipe: Recipe, texts: Texts, tokenizer: Tokenizer, columns: int = 1) -> Dataset:
     """Samples of a recipe without an order; masked tasks have their masks."""
-    packs = recipe.sample in ("pack", "carry")
+    packs = recipe.sample in PACKED
     found: Dataset = lm_dataset(
         texts,
         tokenizer,
@@ -95,17 +98,21 @@ def samples(recipe: Recipe, texts: Texts, tokenizer: Tokenizer, columns: int = 1
         target_pad=None if packs else IGNORED,
         columns=columns,
     )
-    if recipe.task == "masked":
-        masking = TokenMasking(
-            tokenizer,
-            recipe.mask_prob,
-            random_prob=recipe.mask_random,
-            same_prob=recipe.mask_same,
-            mask_min_length=recipe.mask_min_length,
-            ignore_index=IGNORED,
-        )
-        found = RandomTransform(found, masking, mix(recipe.seed, _MASKS))
-    return found
+    masking = _masking(recipe, tokenizer)
+    return RandomTransform(found, masking, mix(recipe.seed, _MASKS)) if masking else found
+
+
+def _masking(recipe: Recipe, tokenizer: Tokenizer) -> TokenMasking | None:
+    if recipe.task != "masked":
+        return None
+    return TokenMasking(
+        tokenizer,
+        recipe.mask_prob,
+        random_prob=recipe.mask_random,
+        same_prob=recipe.mask_same,
+        mask_min_length=recipe.mask_min_length,
+        ignore_index=IGNORED,
+    )
 
 
 def training_batches(
@@ -118,13 +125,21 @@ def training_batches(
     """This rank's share of batches, in a new order in each epoch, but for "carry"."""
     rank, ranks = communicator.rank, communicator.world_size
     seed = mix(recipe.seed, _ORDER)
+    if recipe.sample in ("carry", "stream") and recipe.batch_size % ranks:
+        raise RecipeError(
+            f"batch_size {recipe.batch_size} on {ranks} ranks: with sample {recipe.sample} give a "
+            "multiple, so that all ranks have equal shares"
+        )
     made: Dataset
+    if recipe.sample == "stream":
+        if not isinstance(texts, TextFiles):
+            raise RecipeError("sample stream reads text files, and this is none: give pack")
+        masking, paths = _masking(recipe, tokenizer), texts.paths
+        stream = stream_of_batches(recipe, paths, tokenizer, communicator, seed, masking)
+        if has_places(recipe):
+            stream = stream.map(_Counted(tokenizer.pad_id))
+        return StreamBatches(stream.prefetch(prefetch) if prefetch else stream, recipe.stream_epoch)
     if recipe.sample == "carry":
-        if recipe.batch_size % communicator.world_size:
-            raise RecipeError(
-                f"batch_size {recipe.batch_size} on {communicator.world_size} ranks: with sample "
-                "carry give a multiple, so that each rank has the same columns in every batch"
-            )
         ds = samples(recipe, texts, tokenizer, recipe.batch_size)
         made = Batch(ds, recipe.batch_size, rank=rank, world_size=ranks)
     elif recipe.max_tokens:

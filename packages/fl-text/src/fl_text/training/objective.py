@@ -14,6 +14,7 @@ class Objective(nn.Module):
 
     sample          fields before the targets, and the targets
     "pack"          tokens (N, T); targets (N, T)
+    "stream"        the same
     "carry"         the same; the state of row n goes on in row n of the next batch
     "line"          tokens (N, T), places (k,) of the flat tokens that count; targets (k,)
     "documents"     tokens (N, T), numbers of documents (N, T), places (k,); targets (k,)

@@ -35,6 +35,7 @@ from fl_text.training.data import (
 from fl_text.training.networks import KINDS, make_network, network_settings, target_names
 from fl_text.training.objective import Objective, has_places
 from fl_text.training.optimisation import Limits, Schedule, make_optimizer
+from fl_text.training.streaming import StreamBatches, StreamPlace
 from fl_text.training.validation import Figures, Validate
 
 METADATA, ADAPTER = "fl_text", "adapter"
@@ -138,7 +139,7 @@ def _new_model(recipe: Recipe, train: Texts, tokenizer: Tokenizer) -> LanguageMo
         make_network(recipe, len(tokenizer), counts),
         tokenizer,
         recipe.context,
-        recipe.sample,
+        _sample(recipe),
         recipe.eos,
         recipe.task == "masked",
         KINDS[recipe.network],
@@ -162,7 +163,12 @@ def _begun(recipe: Recipe, begin: LanguageModelFolder) -> LanguageModelFolder:
     network = begin.network.to(ft.dtype(recipe.dtype))
     network.train()
     eos = recipe.eos
-    return replace(begin, network=network, context=recipe.context, sample=recipe.sample, eos=eos)
+    return replace(begin, network=network, context=recipe.context, sample=_sample(recipe), eos=eos)
+
+
+def _sample(recipe: Recipe) -> str:
+    """What a sample is where the model is used: there is no stream any more."""
+    return "pack" if recipe.sample == "stream" else recipe.sample
 
 
 def _run(
@@ -200,6 +206,8 @@ def _run(
     callbacks: list[nn.Callback] = [limits, Figures(0 if has_places(recipe) else per_step)]
     if recipe.sample == "carry":
         callbacks.append(CarriedState(objective, communicator))
+    if isinstance(batches, StreamBatches):
+        callbacks.append(StreamPlace(batches, communicator))
     callbacks.append(validate)
     if recipe.clip:
         callbacks.insert(0, nn.ClipGradNorm(recipe.clip))
