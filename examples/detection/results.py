@@ -56,7 +56,11 @@ def theirs(given: argparse.Namespace, settings: dict[str, Any]) -> CocoFigures:
     model = torch_detectors.DETR(
         len(train.classes), recipe.queries, recipe.width, recipe.size, recipe.heads, recipe.hidden
     )
-    optimizer = torch.optim.AdamW(model.parameters(), recipe.lr, weight_decay=recipe.weight_decay)
+    rest = [p for name, p in model.named_parameters() if not name.startswith("backbone.")]
+    backbone = {"params": model.backbone.parameters(), "lr": recipe.lr * recipe.backbone_lr}
+    optimizer = torch.optim.AdamW(
+        [{"params": rest}, backbone], recipe.lr, weight_decay=recipe.weight_decay
+    )
     batches = training_batches(detector, train, local(), prefetch=2)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: factor(recipe, step, len(batches))
