@@ -139,10 +139,10 @@ def times_int8(
     if x.ndim == 0 or x.shape[-1] != inputs:
         raise ft.ShapeError(f"[Int8Linear] x {x.shape}: expected (..., {inputs})")
     rows = x.size // inputs
-    if 1 <= rows <= FEW and _is_for_kernel(x, weight, scale):
+    if 1 <= rows <= FEW and _kernel_applies(x, weight, scale):
         flat = tensor_of(x).reshape((rows, inputs))
         y: ft.Array = product_on_host(flat, weight, scale).reshape((*x.shape[:-1], outputs))
-    elif 1 <= rows <= FEW and _is_for_sums(x):
+    elif 1 <= rows <= FEW and _is_captured_inference(x):
         sums = ft.sum(weight.astype(x.dtype) * x.reshape((rows, 1, inputs)), -1)
         y = (sums * scale.astype(x.dtype)).reshape((*x.shape[:-1], outputs))
     else:
@@ -151,7 +151,7 @@ def times_int8(
     return y if bias is None else y + bias
 
 
-def _is_for_kernel(x: ft.Array, weight: ft.Tensor, scale: ft.Tensor) -> bool:
+def _kernel_applies(x: ft.Array, weight: ft.Tensor, scale: ft.Tensor) -> bool:
     return (
         not _is_recorded(x)
         and x.dtype is ft.float32
@@ -165,7 +165,7 @@ def _is_for_kernel(x: ft.Array, weight: ft.Tensor, scale: ft.Tensor) -> bool:
     )
 
 
-def _is_for_sums(x: ft.Array) -> bool:
+def _is_captured_inference(x: ft.Array) -> bool:
     return x.dtype is ft.float32 and is_captured() and not _is_recorded(x)
 
 
