@@ -211,6 +211,18 @@ def test_augmentation_depends_on_seed_epoch_and_index() -> None:
     assert [one.boxes.tolist() for one in made[0][2]] != first
 
 
+@pytest.mark.parametrize(("augmentation", "places"), [("none", 1), ("flip", 2), ("flip_both", 4)])
+def test_flips_mirror_boxes_along_one_axis_or_both(augmentation: str, places: int) -> None:
+    made = batches(DETR.changed(augmentation=augmentation, batch_size=1), Empty(1))
+    places_of: dict[tuple[float, ...], set[tuple[float, ...]]] = {}
+    for epoch in range(20):
+        made.set_epoch(epoch)
+        for _, _, (objects,) in made.iterate():
+            x, y, width, height = (round(float(each), 4) for each in objects.boxes[0])
+            places_of.setdefault((width, height), set()).add((x, y))
+    assert [len(found) for found in places_of.values()] == [places] * 2  # images of two sizes
+
+
 def test_the_backbone_has_its_own_rate_and_frozen_stages_none() -> None:
     recipe = DETR.changed(backbone_lr=0.1, lr=1e-3, freeze="C2", frozen_norm=True)
     optimizer = make_optimizer(Detector(recipe, ["a"]))

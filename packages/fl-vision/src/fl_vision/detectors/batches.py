@@ -21,6 +21,7 @@ from fl_vision.transforms import (
     AnnotatedImage,
     Compose,
     RandomHorizontalFlip,
+    RandomVerticalFlip,
     ResizeShortestSide,
     read_transforms,
 )
@@ -76,6 +77,8 @@ def make_augmentation(recipe: DetectionRecipe) -> Compose:
         return Compose(sizes)
     if recipe.augmentation == "flip":
         return Compose((RandomHorizontalFlip(), *sizes))
+    if recipe.augmentation == "flip_both":
+        return Compose((RandomHorizontalFlip(), RandomVerticalFlip(), *sizes))
     if recipe.augmentation == "detr":
         return detection_training()
     return read_transforms(recipe.augmentation)

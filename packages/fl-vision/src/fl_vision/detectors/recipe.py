@@ -55,7 +55,9 @@ class DetectionRecipe(RecipeSettings):
     box_loss: str = setting("giou", "loss", "retinanet", choices=("giou", "l1", "smooth_l1"))
 
     # images
-    augmentation: str = setting("flip", "images", "none, flip, detr, or a JSON file of transforms")
+    augmentation: str = setting(
+        "flip", "images", "none, flip, flip_both, detr, or a JSON file of transforms"
+    )
     short_side: int = setting(
         0, "images", "pixels; measured and detected so; 0: as images are", 0, 4096
     )
