@@ -10,8 +10,8 @@ from typing import Any
 
 import fl_memory
 import fl_tensor as ft
-from fl_nn.recipe_settings import RecipeSettings
-from fl_nn.setting_rules import SettingRule, kind_of, rule_of
+from fl_nn.recipes.rules import SettingRule, kind_of, rule_of
+from fl_nn.recipes.settings import RecipeSettings
 
 
 def recipe_options(parser: argparse.ArgumentParser, recipe: type[RecipeSettings]) -> None:

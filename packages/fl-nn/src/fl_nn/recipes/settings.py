@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fl_nn.setting_rules import kind_of, rule_of
+from fl_nn.recipes.rules import kind_of, rule_of
 from fl_tensor import untrusted_json
 from fl_tensor.files import open_regular
 
