@@ -150,11 +150,16 @@ def _signature(function: Callable[..., Any]) -> tuple[Signature, dict[str, Any]]
     return signature, hints
 
 
+@functools.cache
+def _origin_and_parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return typing.get_origin(hint), typing.get_args(hint)
+
+
 def fits(value: Any, hint: Any) -> bool:
     """Whether an annotation may allow a value; True where it says too little."""
     if isinstance(hint, TypeVar):
         return hint.__bound__ is None or fits(value, hint.__bound__)
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    origin, parts = _origin_and_parts(hint)
     if origin in _UNIONS:
         return any(fits(value, part) for part in parts)
     if origin is typing.Literal:
