@@ -103,12 +103,16 @@ def test_settings_that_make_no_sense(values: object, message: str) -> None:
         Bread.of(values)
 
 
-def test_a_setting_in_place_of_that_of_a_file_is_checked_with_the_others(tmp_path: Path) -> None:
+def test_a_file_makes_sense_alone_and_with_what_is_given(tmp_path: Path) -> None:
     path = tmp_path / "recipe.json"
     path.write_text('{"flour": "rye", "minutes": 5}')
-    assert Bread.read(path, minutes=60).minutes == 60
-    with pytest.raises(BakingError, match=re.escape(f"[bake] {path}: rye needs 50 minutes")):
-        Bread.read(path)
+    for given in ({}, {"minutes": 60}):
+        with pytest.raises(BakingError, match=re.escape(f"[bake] {path}: rye needs 50 minutes")):
+            Bread.read(path, **given)
+    with pytest.raises(BakingError, match="black: rye needs 50 minutes"):
+        Bread.read("black", minutes=5)
+    with pytest.raises(BakingError, match="black: unknown settings 'yeast'"):
+        Bread.read("black", yeast=1)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -130,16 +130,23 @@ def fifo(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    """run(*arguments) of fl-vision -> the lines of both streams; the command must succeed."""
+def streams(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[list[str], list[str]]]:
+    """streams(*arguments) of fl-vision -> the lines on standard output, and those on standard
+    error; the command must succeed."""
 
-    def run(*arguments: Any) -> list[str]:
+    def run(*arguments: Any) -> tuple[list[str], list[str]]:
         status = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         assert status == 0, captured.err
-        return [*captured.out.splitlines(), *captured.err.splitlines()]
+        return captured.out.splitlines(), captured.err.splitlines()
 
     return run
+
+
+@pytest.fixture
+def run(streams: Callable[..., tuple[list[str], list[str]]]) -> Callable[..., list[str]]:
+    """run(*arguments) of fl-vision -> the lines of both streams; the command must succeed."""
+    return lambda *arguments: sum(streams(*arguments), [])
 
 
 @pytest.fixture

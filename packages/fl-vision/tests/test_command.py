@@ -33,16 +33,9 @@ def digits_dir(tmp_path: Path, write_digits: Callable[..., None]) -> Path:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+def run(streams: Callable[..., tuple[list[str], list[str]]]) -> Callable[..., list[str]]:
     """run(*arguments) -> the lines on standard output; the command must succeed."""
-
-    def run(*arguments: object) -> list[str]:
-        status = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert status == 0, captured.err
-        return captured.out.splitlines()
-
-    return run
+    return lambda *arguments: streams(*arguments)[0]
 
 
 @pytest.fixture

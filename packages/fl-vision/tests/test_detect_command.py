@@ -20,16 +20,9 @@ TINY = [
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+def run(streams: Callable[..., tuple[list[str], list[str]]]) -> Callable[..., list[str]]:
     """run(*arguments) -> the lines on standard output; the command must succeed."""
-
-    def run(*arguments: Any) -> list[str]:
-        status = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert status == 0, captured.err
-        return captured.out.splitlines()
-
-    return run
+    return lambda *arguments: streams(*arguments)[0]
 
 
 @pytest.fixture

@@ -11,21 +11,21 @@ from fl_tensor.files import open_regular
 from fl_text.errors import TextFileError
 from fl_text.tokenizer import Tokenizer
 
-_MAX_BYTES = 1 << 22
 _REMEDY = "train it again"
 
 
 def read_description(
-    path: Path, what: str, version: int, checks: Mapping[str, Callable[[Any], bool]]
+    path: Path, what: str, version: int, checks: Mapping[str, Callable[[Any], bool]], most: int
 ) -> dict[str, Any]:
     """The values of a JSON file of this version, each as `checks` wants it.
 
     what  "a classifier", for errors
+    most  bytes that are read
 
     Raises `TextFileError`, which names the values that are missing or malformed.
     """
     with open_regular(path) as file:
-        text = file.read(_MAX_BYTES)
+        text = file.read(most)
     try:
         found = untrusted_json.parse(text)
     except ValueError as error:

@@ -33,6 +33,7 @@ __all__ = ["LanguageModelFolder", "build_network", "load_language_model", "save_
 
 DESCRIPTION, WEIGHTS, TOKENIZER = "language_model.json", "weights.safetensors", "tokenizer.json"
 _FORMAT = 1
+_MAX_BYTES = 1 << 20
 #: The largest number of a setting, far above what exists: a forged one must not fill memory.
 _GREATEST = 1 << 24
 _SAMPLES = ("pack", "carry", "line", "documents")
@@ -142,7 +143,7 @@ def load_language_model(folder: str | os.PathLike[str]) -> LanguageModelFolder:
             f"it holds no language model ({DESCRIPTION}, or config.json of Hugging Face)",
             "give the folder of fl-text train",
         )
-    found = read_description(path / DESCRIPTION, "a language model", _FORMAT, _CHECKS)
+    found = read_description(path / DESCRIPTION, "a language model", _FORMAT, _CHECKS, _MAX_BYTES)
     tokenizer = load_tokenizer(path / TOKENIZER, found["tokenizer"])
     network = _built(path / DESCRIPTION, found["network"], found["settings"])
     nn.load_weights(path / WEIGHTS, network, cast=True)

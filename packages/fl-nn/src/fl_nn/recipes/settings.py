@@ -79,7 +79,8 @@ class RecipeSettings:
             raise cls.ERROR(f"{path}: no JSON ({error})") from error
         chosen = {name: value for name, value in given.items() if value is not None}
         try:
-            return cls.of({**values, **chosen} if isinstance(values, dict) else values)
+            own = cls.of(values)  # a recipe makes sense without options
+            return cls.of({**own.values(), **chosen}) if chosen else own
         except cls.ERROR as error:
             problem = getattr(error, "problem", error)
             raise cls.ERROR(f"{path}: {problem}") from error

@@ -20,7 +20,7 @@ from fl_text.models import GRUClassifier
 from fl_text.tokenizer import Tokenizer
 
 DESCRIPTION, WEIGHTS, TOKENIZER = "text_classifier.json", "weights.safetensors", "tokenizer.json"
-_FORMAT, _GREATEST = 1, 1 << 24
+_FORMAT, _MAX_BYTES, _GREATEST = 1, 1 << 22, 1 << 24
 _SETTINGS = {"hidden", "layers"}
 
 
@@ -96,7 +96,7 @@ def load_text_classifier(folder: str | os.PathLike[str]) -> TextClassifier:
             f"it holds no classifier of texts ({DESCRIPTION})",
             "give the folder of fl-text classify train",
         )
-    found = read_description(path / DESCRIPTION, "a classifier", _FORMAT, _CHECKS)
+    found = read_description(path / DESCRIPTION, "a classifier", _FORMAT, _CHECKS, _MAX_BYTES)
     tokenizer = load_tokenizer(path / TOKENIZER, found["tokenizer"])
     with ft.use("null"):  # nothing is allocated before the weights are known to fit
         network = GRUClassifier(len(tokenizer), len(found["classes"]), **found["settings"])

@@ -98,11 +98,11 @@ def samples(recipe: Recipe, texts: Texts, tokenizer: Tokenizer, columns: int = 1
         target_pad=None if packs else IGNORED,
         columns=columns,
     )
-    masking = _masking(recipe, tokenizer)
+    masking = _token_masking(recipe, tokenizer)
     return RandomTransform(found, masking, mix(recipe.seed, _MASKS)) if masking else found
 
 
-def _masking(recipe: Recipe, tokenizer: Tokenizer) -> TokenMasking | None:
+def _token_masking(recipe: Recipe, tokenizer: Tokenizer) -> TokenMasking | None:
     if recipe.task != "masked":
         return None
     return TokenMasking(
@@ -134,7 +134,7 @@ def training_batches(
     if recipe.sample == "stream":
         if not isinstance(texts, TextFiles):
             raise RecipeError("sample stream reads text files, and this is none: give pack")
-        masking, paths = _masking(recipe, tokenizer), texts.paths
+        masking, paths = _token_masking(recipe, tokenizer), texts.paths
         stream = stream_of_batches(recipe, paths, tokenizer, communicator, seed, masking)
         if has_places(recipe):
             stream = stream.map(_Counted(tokenizer.pad_id))
