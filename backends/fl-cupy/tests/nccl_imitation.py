@@ -131,7 +131,7 @@ class World:
         self.aborted = False
 
 
-worlds: dict[tuple[int, ...], World] = {}
+worlds: dict[bytes, World] = {}
 _made = threading.Lock()
 _grouped = threading.local()
 
@@ -151,8 +151,8 @@ def memory(address: int, count: int, kind: int) -> np.ndarray[Any, Any]:
 class NcclCommunicator:
     """``cupy.cuda.nccl.NcclCommunicator``."""
 
-    def __init__(self, ndev: int, commId: tuple[int, ...], rank: int) -> None:
-        assert len(commId) == 128
+    def __init__(self, ndev: int, commId: bytes, rank: int) -> None:
+        assert type(commId) is bytes and len(commId) == 128
         self._ndev, self._rank, self._count = ndev, rank, 0
         with _made:
             self._world = worlds.setdefault(commId, World())
@@ -247,8 +247,8 @@ def imitation() -> ModuleType:
     """The module ``cupy``."""
     numbers = iter(range(1, 1 << 16))
 
-    def get_unique_id() -> tuple[int, ...]:
-        return (*divmod(next(numbers), 100), -1, *[0] * 125)  # chars are signed
+    def get_unique_id() -> bytes:
+        return bytes([*divmod(next(numbers), 100), 255, *[0] * 125])
 
     nccl = SimpleNamespace(
         NCCL_UNIQUE_ID_BYTES=128,

@@ -1,4 +1,5 @@
-"""CUDA devices for Flashlight, through CuPy: at present their memory.
+"""CUDA devices for Flashlight, through CuPy: memory here, tensors in `fl_cupy.tensors`, the
+communicator in `fl_cupy.nccl`.
 
 CuPy is imported when a device is first used.
 """

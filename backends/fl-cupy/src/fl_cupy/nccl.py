@@ -6,7 +6,7 @@ collective of NCCL together or not at all.
 
 Collectives run on a stream of the communicator, behind the work that the caller's stream had when
 they were called. The caller's stream waits for them; the host does not, unless it asks
-(``Work.synchronize``, or reading a value). All of this is provisional: no GPU has run it yet.
+(``Work.synchronize``, or reading a value). Provisional: several GPUs have not run it yet.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ class NcclCommunicator(ProcessesCommunicator):
         self._device = cupy.cuda.Device(index)
         nccl = cupy.cuda.nccl
         deadline = Deadline(self.timeout, f"[join] rank {self.rank} of {self.world_size}")
-        mine = nccl.get_unique_id() if self.rank == 0 else (0,) * nccl.NCCL_UNIQUE_ID_BYTES
-        shared = self.do_broadcast(ft.asarray(mine, ft.int32, backend="numpy"), 0, deadline)
+        mine = nccl.get_unique_id() if self.rank == 0 else bytes(nccl.NCCL_UNIQUE_ID_BYTES)
+        shared = self.do_broadcast(ft.asarray(list(mine), ft.uint8, backend="numpy"), 0, deadline)
         with self._device:
             self._stream = cupy.cuda.Stream(non_blocking=True)
-            self._nccl = nccl.NcclCommunicator(self.world_size, tuple(shared.tolist()), self.rank)
+            self._nccl = nccl.NcclCommunicator(self.world_size, bytes(shared.tolist()), self.rank)
         others = [place for place in range(self.world_size) if place != self.rank]
         self._watchdog = Watchdog(lambda deadline: self._look(others, deadline), self._give_up)
 

@@ -1,0 +1,121 @@
+"""``CupyBackend``: eager operations on CUDA devices, through CuPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import cupy
+import numpy as np
+
+from fl_cupy.tensors.adapter import FROM_CUPY, TO_CUPY, CupyAdapter, cuda_device
+from fl_cupy.tensors.capabilities import Capabilities
+from fl_cupy.tensors.cuda_graphs import captured
+from fl_cupy.tensors.elementwise import Elementwise
+from fl_cupy.tensors.placement import on_device
+from fl_cupy.tensors.products import Products
+from fl_cupy.tensors.random_bits import philox
+from fl_cupy.tensors.reductions import Reductions
+from fl_cupy.tensors.shape_ops import ShapeOps
+from fl_tensor import Device
+from fl_tensor.dtypes import DType
+from fl_tensor.graph import Graph
+
+__all__ = ["CupyBackend"]
+
+Value = CupyAdapter
+Shape = tuple[int, ...]
+#: What DLPack calls a CUDA device, and the host.
+_DLPACK_CUDA, _DLPACK_HOST = 2, 1
+
+
+class CupyBackend(Elementwise, Reductions, ShapeOps, Products, Capabilities):
+    """Work goes to CuPy's current stream of the calling thread. Results of at least ``small_bytes``
+    lie in blocks of the memory manager, smaller ones in CuPy's pool.
+
+    cuda_graphs  whether compiled functions become CUDA graphs (``fl_cupy.tensors.cuda_graphs``).
+                 Provisional: no GPU has run them yet
+    """
+
+    CONTRACT = (1, 1)
+    name = "cupy"
+    dtypes: ClassVar[frozenset[DType]] = frozenset(TO_CUPY)
+    capabilities = frozenset({"complex", "fft", "linalg", "memory"})
+    checks_shapes = True
+    max_ndim = 32  # of CuPy's advanced indexing
+
+    def __init__(self, cuda_graphs: bool = False) -> None:
+        self._cuda_graphs = cuda_graphs
+
+    def devices(self) -> list[Device]:
+        return [cuda_device(index) for index in range(cupy.cuda.runtime.getDeviceCount())]
+
+    def synchronize(self, device: Device) -> None:
+        cupy.cuda.Device(device.index).synchronize()
+
+    def stream(self, device: Device) -> Any:
+        """CuPy's current stream."""
+        with cupy.cuda.Device(device.index):
+            return cupy.cuda.get_current_stream()
+
+    def is_ready(self, x: Value) -> bool:
+        return bool(self.stream(x.device).done)
+
+    def prepare(self, graph: Graph, names: Sequence[str]) -> Any:
+        return captured(self, graph, names) if self._cuda_graphs else None
+
+    # creation and transfer
+
+    @on_device
+    def full(self, shape: Shape, value: Any, dtype: DType, device: Device) -> Value:
+        return Value(cupy.full(shape, value, TO_CUPY[dtype]), device)
+
+    @on_device
+    def arange(self, start: Any, stop: Any, step: Any, dtype: DType, device: Device) -> Value:
+        whole = isinstance(start, int) and isinstance(step, int)
+        count = max(0, math.ceil((stop - start) / step))
+        places = cupy.arange(count, dtype="int64" if whole else "float64")
+        return Value((places * step + start).astype(TO_CUPY[dtype]), device)
+
+    @on_device
+    def from_host(
+        self, data: memoryview, shape: Shape, dtype: DType, device: Device, blocking: bool = True
+    ) -> Value:
+        host = np.frombuffer(data, TO_CUPY[dtype]).reshape(shape)
+        return Value(cupy.array(host), device)
+
+    @on_device
+    def to_host(self, x: Value, blocking: bool = True) -> memoryview:
+        array = cupy.asnumpy(x.array, order="C")
+        if not array.size:
+            return memoryview(b"")
+        return memoryview(array.reshape(-1).view(np.uint8)).toreadonly()
+
+    @on_device
+    def random_bits(self, seed: int, offset: int, shape: Shape, device: Device) -> Value:
+        return Value(philox(seed, offset, shape), device)
+
+    # DLPack
+
+    def dlpack_device(self, x: Value) -> tuple[int, int]:
+        return (_DLPACK_CUDA, x.device.index)
+
+    @on_device
+    def to_dlpack(
+        self, x: Value, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        if dl_device is not None and int(dl_device[0]) == _DLPACK_HOST:
+            return super().to_dlpack(x, stream, max_version, dl_device, copy)
+        return x.array.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
+
+    @on_device
+    def from_dlpack(self, source: Any, device: Device) -> Value | None:
+        kind, index = source.__dlpack_device__()
+        if (int(kind), int(index)) != (_DLPACK_CUDA, device.index):
+            return None
+        array = cupy.from_dlpack(source)
+        return Value(array, device) if array.dtype in FROM_CUPY else None
