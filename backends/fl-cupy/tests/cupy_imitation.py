@@ -71,7 +71,11 @@ def imitation() -> tuple[Module, ModuleType, ModuleType]:
             MemoryPool=lambda allocator: SimpleNamespace(malloc=allocator),
             Stream=lambda non_blocking: Stream(),
             get_current_stream=lambda: Stream.null,
-            runtime=SimpleNamespace(getDeviceCount=lambda: 1, streamCaptureModeRelaxed=2),
+            runtime=SimpleNamespace(
+                CUDARuntimeError=CUDARuntimeError,
+                getDeviceCount=lambda: 1,
+                streamCaptureModeRelaxed=2,
+            ),
             using_allocator=using_allocator,
         ),
     }
@@ -103,6 +107,10 @@ class Device:
 
     def synchronize(self) -> None:
         pass
+
+
+class CUDARuntimeError(RuntimeError):
+    """``cupy.cuda.runtime.CUDARuntimeError``."""
 
 
 class Event:

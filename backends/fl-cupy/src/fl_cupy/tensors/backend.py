@@ -20,6 +20,7 @@ from fl_cupy.tensors.reductions import Reductions
 from fl_cupy.tensors.shape_ops import ShapeOps
 from fl_tensor import Device
 from fl_tensor.dtypes import DType
+from fl_tensor.errors import BackendError
 from fl_tensor.graph import Graph
 
 __all__ = ["CupyBackend"]
@@ -47,9 +48,20 @@ class CupyBackend(Elementwise, Reductions, ShapeOps, Products, Capabilities):
 
     def __init__(self, cuda_graphs: bool = False) -> None:
         self._cuda_graphs = cuda_graphs
+        self._devices: list[Device] = []
 
     def devices(self) -> list[Device]:
-        return [cuda_device(index) for index in range(cupy.cuda.runtime.getDeviceCount())]
+        """Raises BackendError where there is none."""
+        if not self._devices:
+            try:
+                count = cupy.cuda.runtime.getDeviceCount()
+            except cupy.cuda.runtime.CUDARuntimeError as error:
+                raise BackendError(
+                    f"backend 'cupy' finds no CUDA device: {error}; is a driver installed that "
+                    "fits CuPy's CUDA?"
+                ) from error
+            self._devices = [cuda_device(index) for index in range(count)]
+        return self._devices
 
     def synchronize(self, device: Device) -> None:
         cupy.cuda.Device(device.index).synchronize()

@@ -1,0 +1,50 @@
+"""What the conformance kit leaves to a backend: it is found by name, and errors have a way out."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+import fl_tensor as ft
+from cupy_imitation import ON_DEVICE, CupyBackend
+
+
+def test_the_entry_point_names_the_backend() -> None:
+    (found,) = importlib.metadata.entry_points(group="fl.tensor.v1", name="cupy")
+    assert found.value == "fl_cupy.tensors:CupyBackend"
+
+
+def test_without_cupy_the_error_names_the_extras() -> None:
+    code = """
+import sys
+sys.modules["cupy"] = None
+import fl_tensor as ft
+try:
+    ft.use("cupy")
+except ft.FlError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "needs CuPy" in run.stdout and "fl-cupy[cuda12]" in run.stdout
+
+
+def test_without_a_driver_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fl_cupy.tensors import backend
+
+    runtime = backend.cupy.cuda.runtime
+
+    def count() -> int:
+        raise runtime.CUDARuntimeError(*([35] if ON_DEVICE else ["cudaErrorInsufficientDriver"]))
+
+    monkeypatch.setattr(runtime, "getDeviceCount", count)
+    with pytest.raises(ft.BackendError, match="cudaErrorInsufficientDriver.*driver installed"):
+        ft.ones(3, backend=CupyBackend())
+
+
+def test_values_are_on_the_first_device() -> None:
+    x = ft.arange(6, backend=CupyBackend()).reshape(2, 3)
+    assert str(x.device) == "cuda:0"
+    assert x.to("numpy").tolist() == [[0, 1, 2], [3, 4, 5]]
