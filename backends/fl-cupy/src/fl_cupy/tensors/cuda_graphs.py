@@ -136,6 +136,8 @@ class CudaGraph:
         self._outputs: list[Any] = []
         with within(device.index):
             self._done = cupy.cuda.Event(disable_timing=True)
+        # Its memory may serve others when it is no more: then the last launch has to be over.
+        weakref.finalize(self, self._done.synchronize).atexit = False
 
     def __call__(self, inputs: list[Any], numbers: Sequence[Any]) -> tuple[Any, ...]:
         with self._lock, within(self._device.index):
@@ -148,10 +150,6 @@ class CudaGraph:
             found = self._launch(inputs, stream) if self._executable else self._run(inputs)
             self._done.record(stream)
         return tuple(found)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_done"):  # the memory may serve others afterwards
-            self._done.synchronize()
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         return self._graph.run(self._backend, [*inputs, *self._always])

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import cupy
@@ -29,15 +28,26 @@ class _Place(threading.local):
 _place = _Place()
 
 
-@contextmanager
-def within(index: int, allocator: Callable[[int], Any] | None = None) -> Iterator[None]:
+class within:
     """As within an operation: on a device, with memory of the manager or of another allocator."""
-    before, _place.index = _place.index, index
-    try:
-        with cupy.cuda.Device(index), cupy.cuda.using_allocator(allocator or allocate):
-            yield
-    finally:
-        _place.index = before
+
+    # A class, as entering a generator would take longer than the rest.
+    __slots__ = ("_before", "_device", "_index", "_memory")
+
+    def __init__(self, index: int, allocator: Callable[[int], Any] | None = None) -> None:
+        self._index = index
+        self._device = cupy.cuda.Device(index)
+        self._memory = cupy.cuda.using_allocator(allocator or allocate)
+
+    def __enter__(self) -> None:
+        self._before, _place.index = _place.index, self._index
+        self._device.__enter__()
+        self._memory.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._memory.__exit__(*error)
+        self._device.__exit__(*error)
+        _place.index = self._before
 
 
 def on_device(method: Method) -> Method:
