@@ -34,7 +34,6 @@ def task(tmp_path: Path) -> Path:
         ({"size": 10, "heads": 4}, "size 10 is not a multiple of heads 4"),
         ({"task": "masked"}, "masked goes with bert"),
         ({"sample": "carry"}, "carries no state; lstm and gcnn do"),
-        ({"network": "lstm", "sample": "carry", "compiled": True}, "a graph carries no state"),
         ({"network": "gcnn", "sample": "documents"}, "has no attention to mask"),
         ({"network": "gpt2", "head": "sampled"}, "network gpt2 has its own, full"),
         ({"head": "adaptive"}, "cutoffs and head adaptive go together"),

@@ -61,6 +61,7 @@ def test_weights_are_those_of_the_lowest_validation_loss(task: Path) -> None:
     [
         pytest.param(("--dropout", "0.2"), id="transformer"),
         pytest.param(CARRY, id="carry"),
+        pytest.param((*CARRY, "--compiled"), id="carry-compiled", marks=WHOLE),
         pytest.param((*STREAM, "--prefetch", "3"), id="stream"),
         pytest.param((*STREAM, *MASKED, "--accumulate", "2"), id="masked-stream", marks=WHOLE),
     ],
@@ -173,6 +174,17 @@ def test_compiled_steps_compute_the_same(task: Path) -> None:
         assert train(task, name, "--updates", "4", *more, "--backend", "jit") == 0
     plain, graph = ([r["loss"] for r in records(task / n, "step")] for n in ("plain", "graph"))
     assert graph == pytest.approx(plain, rel=1e-4)
+
+
+@pytest.mark.parametrize("network", ["lstm", "gcnn"])
+def test_a_compiled_step_carries_the_state(task: Path, network: str) -> None:
+    """Over batches, over the beginning of an epoch, and beside a validation in between."""
+    options = (*CARRY[2:], "--network", network, "--epochs", "2", "--valid-every", "3")
+    for name, more in (("plain", ()), ("graph", ("--compiled",))):
+        assert train(task, name, *options, *more) == 0
+    plain, graph = ([r["loss"] for r in records(task / n, "step")] for n in ("plain", "graph"))
+    assert graph == pytest.approx(plain, rel=1e-5)
+    assert not records(task / "graph", "not compiled")
 
 
 def test_minutes_end_a_training_and_lead_its_learning_rate(task: Path) -> None:

@@ -146,8 +146,6 @@ class Recipe(RecipeSettings):
             found.append("sample carry: masked models have no state to carry")
         if self.sample == "carry" and self.network not in ("lstm", "gcnn"):
             found.append(f"sample carry: network {self.network} carries no state; lstm and gcnn do")
-        if self.sample == "carry" and self.compiled:
-            found.append("sample carry with compiled: a graph carries no state")
         if self.sample == "documents" and self.network in ("lstm", "gcnn"):
             found.append(f"sample documents: network {self.network} has no attention to mask")
         if self.network in ("transformer", "gpt2", "llama", "bert") and self.size % self.heads:

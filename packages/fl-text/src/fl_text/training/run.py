@@ -205,6 +205,7 @@ def _run(
     per_step = recipe.batch_size * recipe.context * recipe.accumulate
     callbacks: list[nn.Callback] = [limits, Figures(0 if has_places(recipe) else per_step)]
     if recipe.sample == "carry":
+        objective.carry(recipe.batch_size // communicator.world_size)
         callbacks.append(CarriedState(objective, communicator))
     if isinstance(batches, StreamBatches):
         callbacks.append(StreamPlace(batches, communicator))
