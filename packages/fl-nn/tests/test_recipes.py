@@ -13,12 +13,18 @@ from typing import ClassVar
 import pytest
 
 import fl_memory
+import fl_nn as nn
 import fl_tensor as ft
 from fl_nn.extend import (
     RecipeSettings,
     given_settings,
     in_threads,
+    notes_of_run,
+    print_lines,
     recipe_options,
+    refuse_second_run,
+    resumed_recipe,
+    run_options,
     runtime,
     runtime_options,
     setting,
@@ -179,3 +185,67 @@ def test_threads_share_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
         assert seen == [(0, 10)]
     finally:
         ft.set_num_threads(before)
+
+
+# ---- runs of commands
+
+
+def options(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--recipe")
+    run = run_options(parser)
+    run("--oven", help="where")
+    recipe_options(parser, Bread)
+    return parser.parse_args(arguments)
+
+
+def saved(out: Path, **metadata: object) -> Path:
+    out.mkdir()
+    nn.save_checkpoint(out / "checkpoint.safetensors", nn.Linear(1, 1), metadata=metadata)
+    return out
+
+
+def test_a_run_goes_on_with_its_recipe(tmp_path: Path) -> None:
+    out = saved(tmp_path / "run", bake={"recipe": Bread("rye", minutes=60).values()})
+    notes = notes_of_run(out, Bread, "bake")
+
+    def resumed(*arguments: str) -> Bread:
+        given = options("--out", str(out), *arguments)
+        return resumed_recipe(given, Bread, notes, ("minutes",), ("oven",))
+
+    assert resumed() == resumed("--flour", "rye") == Bread("rye", minutes=60)
+    assert resumed("--minutes", "90") == Bread("rye", minutes=90)
+    with pytest.raises(BakingError, match="--flour was 'rye', is 'wheat'.*--oven is given"):
+        resumed("--flour", "wheat", "--oven", "small")
+    with pytest.raises(BakingError, match="own settings: --recipe is given; leave them out"):
+        resumed("--recipe", "loaf")
+
+
+def test_what_is_no_run_to_go_on_with(tmp_path: Path) -> None:
+    with pytest.raises(BakingError, match="no run to resume in"):
+        notes_of_run(tmp_path, Bread, "bake")
+    out = saved(tmp_path / "run", roast={"recipe": {}}, bake={})
+    with pytest.raises(BakingError, match="no run to resume in"):
+        notes_of_run(out, Bread, "roast", ["bread.json"])
+    with pytest.raises(BakingError, match="of another program, or malformed"):
+        notes_of_run(out, Bread, "bake")
+
+
+def test_a_run_is_replaced_only_when_asked_for(tmp_path: Path) -> None:
+    out = saved(tmp_path / "run")
+    refuse_second_run(options("--out", str(tmp_path)), Bread)
+    refuse_second_run(options("--out", str(out), "--overwrite"), Bread)
+    with pytest.raises(BakingError, match="holds a run already: --resume goes on with it"):
+        refuse_second_run(options("--out", str(out)), Bread)
+
+
+def test_a_signal_is_the_status_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    def stopped() -> list[str]:
+        raise nn.Interrupted(15, 7, None)
+
+    assert print_lines("bake", lambda: ["one", "two"]) == 0
+    assert print_lines("bake", stopped) == 143
+    shown = capsys.readouterr()
+    assert shown.out == "one\ntwo\n"
+    assert shown.err == "bake: stopped after step 7; --resume goes on\n"

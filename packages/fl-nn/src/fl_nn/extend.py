@@ -22,6 +22,11 @@ from fl_nn.recipes.rules import SettingRule as SettingRule
 from fl_nn.recipes.rules import kind_of as kind_of
 from fl_nn.recipes.rules import rule_of as rule_of
 from fl_nn.recipes.rules import setting as setting
+from fl_nn.recipes.runs import notes_of_run as notes_of_run
+from fl_nn.recipes.runs import print_lines as print_lines
+from fl_nn.recipes.runs import refuse_second_run as refuse_second_run
+from fl_nn.recipes.runs import resumed_recipe as resumed_recipe
+from fl_nn.recipes.runs import run_options as run_options
 from fl_nn.recipes.settings import RecipeSettings as RecipeSettings
 from fl_nn.sample_threads import in_threads as in_threads
 from fl_nn.training.log import JsonLog as JsonLog

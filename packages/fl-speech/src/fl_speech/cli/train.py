@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
 from fl_dist import Communicator
 from fl_memory.subcommands import at_least
-from fl_nn import Interrupted, load_checkpoint, run_folder
-from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
+from fl_nn import run_folder
+from fl_nn.extend import (
+    given_settings,
+    notes_of_run,
+    print_lines,
+    recipe_options,
+    refuse_second_run,
+    resumed_recipe,
+    run_options,
+    runtime,
+    runtime_options,
+)
 from fl_nn.training import on_ranks
 from fl_speech.cli.options import list_options
 from fl_speech.datasets import ListFile, named_lists
@@ -25,7 +34,6 @@ from fl_speech.training import Lists, Output, Trained, train_recogniser
 from fl_speech.training.run import METADATA
 from fl_text import Dictionary, load_words
 
-CHECKPOINT = "checkpoint.safetensors"
 CURVES = "learning_curve.png"
 #: Options that say on what is trained, kept in the checkpoint.
 DATA = ("train", "unlabelled", "valid", "tokens", "lexicon", "data_dir", "skip_bad")
@@ -34,19 +42,10 @@ DATA = ("train", "unlabelled", "valid", "tokens", "lexicon", "data_dir", "skip_b
 def main(arguments: list[str]) -> int:
     """Train, and print what was reached."""
     given = _parser().parse_args(arguments)
-    try:
-        with runtime(given):
-            lines = on_ranks(train, given, given.ranks, given.communicator)
-    except Interrupted as stopped:
-        with suppress(OSError):  # the terminal is closed
-            print(
-                f"fl-speech train: stopped after step {stopped.step}; --resume goes on",
-                file=sys.stderr,
-            )
-        return 128 + stopped.signal
-    for line in lines:
-        print(line)
-    return 0
+    with runtime(given):
+        return print_lines(
+            "fl-speech train", lambda: on_ranks(train, given, given.ranks, given.communicator)
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,17 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     data("--tokens", type=Path, metavar="FILE", help="a token a line")
     data("--lexicon", type=Path, metavar="FILE", help="lines `word token token ...`")
     list_options(parser)
-    run = parser.add_argument_group("run").add_argument
-    kept = parser.add_mutually_exclusive_group().add_argument
-    kept("--resume", action="store_true", help="go on with the run in --out, to the same bits")
-    kept("--overwrite", action="store_true", help="begin anew in place of the run in --out")
+    run = run_options(parser)
     run("--from", dest="begin", type=Path, metavar="FOLDER", help="begin with weights of a run")
-    run("--ranks", type=at_least(1), metavar="N", help="train data-parallel (default 1)")
-    run("--communicator", metavar="NAME", help="of the ranks (default processes)")
     run("--prefetch", type=at_least(0), default=0, metavar="N", help="batches made ahead")
     run("--checkpoint-every", type=at_least(0), default=0, metavar="N", help="also, in steps")
     run("--tensorboard", action="store_true", help="curves in --out (needs tensorboardX)")
-    run("--quiet", action="store_true", help="no progress")
     recipe_options(parser, Recipe)
     runtime_options(parser)
     return parser
@@ -89,7 +82,7 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
     if given.resume:
         recipe, data, arch = _continued(given)
     else:
-        _require_no_run(given)
+        refuse_second_run(given, Recipe)
         settings = given_settings(given, Recipe)
         recipe = Recipe.read(given.recipe, **settings) if given.recipe else Recipe(**settings)
         data, arch = _data(given), _arch_text(recipe)
@@ -183,42 +176,14 @@ def _arch_text(recipe: Recipe) -> str:
     return path.read_text() if path.is_file() else ""
 
 
-def _require_no_run(given: argparse.Namespace) -> None:
-    if (given.out / CHECKPOINT).is_file() and not given.overwrite:
-        raise RecipeError(
-            f"{given.out} holds a run already: --resume goes on with it, --overwrite begins anew "
-            "in its place, and another --out keeps both"
-        )
-
-
 def _continued(given: argparse.Namespace) -> tuple[Recipe, dict[str, Any], str]:
     """Recipe, data and architecture of the run in `--out`; only the epochs may be others."""
-    path = given.out / CHECKPOINT
-    if not path.is_file():
-        raise RecipeError(f"there is no run to resume in {given.out}: leave --resume out")
-    notes = load_checkpoint(path).metadata.get(METADATA)
-    if not isinstance(notes, Mapping) or not isinstance(notes.get("data"), Mapping):
-        raise RecipeError(f"{path} is of another program, or malformed: leave --resume out")
-    recipe, data = Recipe.of(notes.get("recipe")), dict(notes["data"])
-    if set(data) != set(DATA):
-        raise RecipeError(f"{path} does not say on what it was trained: leave --resume out")
-    changed = [
-        f"--{name.replace('_', '-')} was {getattr(recipe, name)!r}, is {value!r}"
-        for name, value in given_settings(given, Recipe).items()
-        if name != "epochs" and value != getattr(recipe, name)
-    ]
-    named = [
-        name
-        for name in ("train", "unlabelled", "valid", "tokens", "lexicon")
-        if getattr(given, name)
-    ]
-    changed += [f"--{name} is given" for name in named]
-    if changed or given.recipe:
-        changed += ["--recipe is given"] if given.recipe else []
+    notes = notes_of_run(given.out, Recipe, METADATA)
+    data = notes.get("data")
+    if not isinstance(data, Mapping) or set(data) != set(DATA):
         raise RecipeError(
-            f"the run in {given.out} has its own settings: {'; '.join(changed)}; leave them out, "
-            "or begin a new run with another --out"
+            f"the run in {given.out} does not say on what it was trained: leave --resume out"
         )
-    if given.epochs is not None:
-        recipe = recipe.changed(epochs=given.epochs)
-    return recipe, data, str(notes.get("arch", ""))
+    fixed = ("train", "unlabelled", "valid", "tokens", "lexicon")
+    recipe = resumed_recipe(given, Recipe, notes, fixed=fixed)
+    return recipe, dict(data), str(notes.get("arch", ""))

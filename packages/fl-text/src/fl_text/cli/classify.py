@@ -6,15 +6,25 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
 from fl_dist import Communicator
 from fl_memory.subcommands import at_least
-from fl_nn import ConfusionMeter, Interrupted, load_checkpoint, plot, run_folder
-from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
+from fl_nn import ConfusionMeter, plot, run_folder
+from fl_nn.extend import (
+    given_settings,
+    notes_of_run,
+    print_lines,
+    recipe_options,
+    refuse_second_run,
+    resumed_recipe,
+    run_options,
+    runtime,
+    runtime_options,
+)
 from fl_nn.training import on_ranks
 from fl_text.classification import (
     ClassifierRecipe,
@@ -24,9 +34,7 @@ from fl_text.classification import (
     train_text_classifier,
 )
 from fl_text.classification.training import METADATA
-from fl_text.errors import RecipeError
 
-CHECKPOINT = "checkpoint.safetensors"
 #: Confusions that are listed.
 _MOST = 10
 _DATA = "a folder with a file CLASS.txt for each class, or a file of lines text<TAB>class"
@@ -57,46 +65,30 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     add("-o", "--out", type=Path, required=True, metavar="FOLDER", help="of the run")
     add("--recipe", metavar="FILE", help=f"JSON of settings, or {names}")
     add("--valid", type=Path, metavar="DATA", help="chooses the weights; --valid-share otherwise")
-    kept = parser.add_mutually_exclusive_group().add_argument
-    kept("--resume", action="store_true", help="go on with the run in --out, to the same bits")
-    kept("--overwrite", action="store_true", help="begin anew in place of the run in --out")
-    add("--ranks", type=at_least(1), metavar="N", help="train data-parallel (default 1)")
-    add("--communicator", metavar="NAME", help="of the ranks (default processes)")
-    add("--quiet", action="store_true", help="no progress")
+    run_options(parser)
     recipe_options(parser, ClassifierRecipe)
     runtime_options(parser)
     parser.set_defaults(run=_train)
 
 
 def _train(given: argparse.Namespace) -> int:
-    try:
-        lines = on_ranks(train, given, given.ranks, given.communicator)
-    except Interrupted as stopped:
-        with suppress(OSError):  # the terminal is closed
-            print(
-                f"fl-text classify: stopped after step {stopped.step}; --resume goes on",
-                file=sys.stderr,
-            )
-        return 128 + stopped.signal
-    for line in lines:
-        print(line)
-    return 0
+    return print_lines(
+        "fl-text classify", lambda: on_ranks(train, given, given.ranks, given.communicator)
+    )
 
 
 def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
     """Train with the other ranks. The lines to print; none on other ranks."""
-    settings = given_settings(given, ClassifierRecipe)
     if given.resume:
-        recipe = _continued(given, settings)
-    elif (given.out / CHECKPOINT).is_file() and not given.overwrite:
-        raise RecipeError(
-            f"{given.out} holds a run already: --resume goes on with it, --overwrite begins anew "
-            "in its place, and another --out keeps both"
-        )
-    elif given.recipe:
-        recipe = ClassifierRecipe.read(given.recipe, **settings)
+        notes = notes_of_run(given.out, ClassifierRecipe, METADATA)
+        recipe = resumed_recipe(given, ClassifierRecipe, notes)
     else:
-        recipe = ClassifierRecipe(**settings)
+        refuse_second_run(given, ClassifierRecipe)
+        settings = given_settings(given, ClassifierRecipe)
+        if given.recipe:
+            recipe = ClassifierRecipe.read(given.recipe, **settings)
+        else:
+            recipe = ClassifierRecipe(**settings)
     data = read_labelled_texts(given.data)
     valid = None if given.valid is None else read_labelled_texts(given.valid, data.classes)
     with run_folder(given.out) if communicator.rank == 0 else nullcontext():
@@ -118,28 +110,6 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
             f"the lowest loss; the highest is {max(accuracies):.2f} %"
         )
     return [] if communicator.rank else lines
-
-
-def _continued(given: argparse.Namespace, settings: dict[str, Any]) -> ClassifierRecipe:
-    """The recipe of the run in `--out`; only its epochs may be others."""
-    if not (given.out / CHECKPOINT).is_file():
-        raise RecipeError(f"there is no run to resume in {given.out}: leave --resume out")
-    notes = load_checkpoint(given.out / CHECKPOINT).metadata.get(METADATA)
-    if not isinstance(notes, dict) or "recipe" not in notes:
-        raise RecipeError(f"{given.out} holds a run of another program: leave --resume out")
-    recipe = ClassifierRecipe.of(notes["recipe"])
-    changed = [
-        f"--{name.replace('_', '-')} was {getattr(recipe, name)!r}, is {value!r}"
-        for name, value in settings.items()
-        if name != "epochs" and value != getattr(recipe, name)
-    ]
-    if changed or given.recipe:
-        changed += ["--recipe is given"] if given.recipe else []
-        raise RecipeError(
-            f"the run in {given.out} has its own settings: {'; '.join(changed)}; leave them out, "
-            "or begin a new run with another --out"
-        )
-    return recipe.changed(**{k: v for k, v in settings.items() if k == "epochs"})
 
 
 def _add_eval(parser: argparse.ArgumentParser) -> None:

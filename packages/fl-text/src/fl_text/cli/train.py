@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import fl_tensor as ft
 from fl_dist import Communicator
 from fl_memory.subcommands import at_least
-from fl_nn import Interrupted, load_checkpoint, run_folder
-from fl_nn.extend import given_settings, recipe_options, runtime, runtime_options
+from fl_nn import run_folder
+from fl_nn.extend import (
+    given_settings,
+    notes_of_run,
+    print_lines,
+    recipe_options,
+    refuse_second_run,
+    resumed_recipe,
+    run_options,
+    runtime,
+    runtime_options,
+)
 from fl_nn.training import on_ranks
 from fl_text.errors import RecipeError
 from fl_text.language_model_folder import (
@@ -30,7 +39,7 @@ from fl_text.training import Output, Trained, train_language_model
 from fl_text.training.data import make_tokenizer, open_texts
 from fl_text.training.run import METADATA
 
-CHECKPOINT, CURVES = "checkpoint.safetensors", "learning_curve.png"
+CURVES = "learning_curve.png"
 #: What --resume may change: how long it goes on.
 LIMITS = ("epochs", "updates", "minutes")
 
@@ -38,19 +47,10 @@ LIMITS = ("epochs", "updates", "minutes")
 def main(arguments: list[str]) -> int:
     """Train, and print what was reached."""
     given = _parser().parse_args(arguments)
-    try:
-        with runtime(given):
-            lines = on_ranks(train, given, given.ranks, given.communicator)
-    except Interrupted as stopped:
-        with suppress(OSError):  # the terminal is closed
-            print(
-                f"fl-text train: stopped after step {stopped.step}; --resume goes on",
-                file=sys.stderr,
-            )
-        return 128 + stopped.signal
-    for line in lines:
-        print(line)
-    return 0
+    with runtime(given):
+        return print_lines(
+            "fl-text train", lambda: on_ranks(train, given, given.ranks, given.communicator)
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,17 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     data("--train", type=Path, nargs="+", metavar="FILE", help=what)
     data("--valid", type=Path, nargs="+", metavar="FILE", help="the same; chooses the weights")
     data("--tokenizer-file", type=Path, metavar="FILE", help="a tokenizer.json; trained otherwise")
-    run = parser.add_argument_group("run").add_argument
-    kept = parser.add_mutually_exclusive_group().add_argument
-    kept("--resume", action="store_true", help="go on with the run in --out, to the same bits")
-    kept("--overwrite", action="store_true", help="begin anew in place of the run in --out")
+    run = run_options(parser)
     run("--init", type=Path, metavar="FOLDER", help="begin with a run, or a folder of Hugging Face")
-    run("--ranks", type=at_least(1), metavar="N", help="train data-parallel (default 1)")
-    run("--communicator", metavar="NAME", help="of the ranks (default processes)")
     run("--prefetch", type=at_least(0), default=0, metavar="N", help="batches made ahead")
     run("--checkpoint-every", type=at_least(0), default=0, metavar="N", help="also, in steps")
     run("--tensorboard", action="store_true", help="curves in --out (needs tensorboardX)")
-    run("--quiet", action="store_true", help="no progress")
     recipe_options(parser, Recipe)
     runtime_options(parser)
     return parser
@@ -91,7 +85,7 @@ def train(communicator: Communicator, given: argparse.Namespace) -> list[str]:
         recipe, data = _continued(given)
     else:
         if communicator.rank == 0:
-            _require_no_run(given)
+            refuse_second_run(given, Recipe)
         settings = given_settings(given, Recipe)
         recipe = Recipe.read(given.recipe, **settings) if given.recipe else Recipe(**settings)
         data = _data(given)
@@ -176,36 +170,13 @@ def _data(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _require_no_run(given: argparse.Namespace) -> None:
-    if (given.out / CHECKPOINT).is_file() and not given.overwrite:
-        raise RecipeError(
-            f"{given.out} holds a run already: --resume goes on with it, --overwrite begins anew "
-            "in its place, and another --out keeps both"
-        )
-
-
 def _continued(given: argparse.Namespace) -> tuple[Recipe, dict[str, Any]]:
     """Recipe and data of the run in `--out`; only its limits may be others."""
-    path = given.out / CHECKPOINT
-    if not path.is_file() or not (given.out / DESCRIPTION).is_file():
-        raise RecipeError(f"there is no run to resume in {given.out}: leave --resume out")
-    notes = load_checkpoint(path).metadata.get(METADATA)
-    if not isinstance(notes, Mapping) or not isinstance(notes.get("data"), Mapping):
-        raise RecipeError(f"{path} is of another program, or malformed: leave --resume out")
-    recipe, data = Recipe.of(notes.get("recipe")), dict(notes["data"])
-    if set(data) != {"train", "valid", "tokenizer", "init"}:
-        raise RecipeError(f"{path} does not say on what it was trained: leave --resume out")
-    changed = [
-        f"--{name.replace('_', '-')} was {getattr(recipe, name)!r}, is {value!r}"
-        for name, value in given_settings(given, Recipe).items()
-        if name not in LIMITS and value != getattr(recipe, name)
-    ]
-    named = ("train", "valid", "tokenizer_file", "init", "recipe")
-    changed += [f"--{name.replace('_', '-')} is given" for name in named if getattr(given, name)]
-    if changed:
+    notes = notes_of_run(given.out, Recipe, METADATA, (DESCRIPTION,))
+    data = notes.get("data")
+    if not isinstance(data, Mapping) or set(data) != {"train", "valid", "tokenizer", "init"}:
         raise RecipeError(
-            f"the run in {given.out} has its own settings: {'; '.join(changed)}; leave them out, "
-            "or begin a new run with another --out"
+            f"the run in {given.out} does not say on what it was trained: leave --resume out"
         )
-    limits = {name: getattr(given, name) for name in LIMITS if getattr(given, name) is not None}
-    return recipe.changed(**limits), data
+    fixed = ("train", "valid", "tokenizer_file", "init")
+    return resumed_recipe(given, Recipe, notes, LIMITS, fixed), dict(data)
