@@ -1,9 +1,7 @@
 """Operations and training steps on a CUDA device, beside PyTorch on the same device.
 
-No claim. Eager steps of many small operations are bound by the time in which the host launches
-kernels. "compiled" is ``nn.compile`` on backend `cupy`, which launches a step as a CUDA graph; its
-peer is the same step of PyTorch, captured by ``torch.cuda.graph``. Every call waits for the device.
-float32 is that of the contract: no TF32 on either side.
+No claim. Steps of many small operations are bound by the time in which the host launches kernels.
+Every call waits for the device. float32 is that of the contract: no TF32 on either side.
 
     python benchmarks/cuda_device.py [--rounds N] [--only matmul-4096 mlp] [--json FILE]
 """
@@ -90,7 +88,7 @@ def their_operation(name: str) -> Call:
     return call
 
 
-def our_step(name: str, backend: Any, compiled: bool, tiny: bool) -> Call:
+def our_step(name: str, backend: Any, tiny: bool) -> Call:
     with ft.use(backend):
         make, shape = STEPS[name]
         model = make(Ours)
@@ -99,24 +97,17 @@ def our_step(name: str, backend: Any, compiled: bool, tiny: bool) -> Call:
         data = ft.Generator(1)
         x, y = data.normal(shape), data.integers(0, 10, shape[:1])
 
-    def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        loss = nn.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    run = nn.compile(step, model, optimizer, strict=True) if compiled else step
-
     def call() -> None:
         with ft.use(backend):
-            run(x, y)
+            optimizer.zero_grad()
+            nn.cross_entropy(model(x), y).backward()
+            optimizer.step()
             ft.synchronize()
 
     return call
 
 
-def their_step(name: str, graph: bool) -> Call:
+def their_step(name: str) -> Call:
     import torch
 
     make, shape = STEPS[name]
@@ -125,42 +116,21 @@ def their_step(name: str, graph: bool) -> Call:
     x = torch.randn(shape, device="cuda")
     y = torch.arange(len(x), device="cuda") % 10
 
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=not graph)
+    def call() -> None:
+        optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
-
-    run = step
-    if graph:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                step()
-        torch.cuda.current_stream().wait_stream(side)
-        captured = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(captured):
-            step()
-        run = captured.replay
-
-    def call() -> None:
-        run()
         torch.cuda.synchronize()
 
     return call
 
 
 def cases_of(name: str, backend: Any, tiny: bool) -> dict[str, Call]:
-    if name in OPERATIONS:
-        ours = {"cupy": our_operation(name, backend, tiny)}
-        return ours if tiny else {**ours, "torch": their_operation(name)}
-    cases = {
-        "cupy": our_step(name, backend, False, tiny),
-        "cupy, compiled": our_step(name, backend, True, tiny),
-    }
-    if not tiny:
-        cases |= {"torch": their_step(name, False), "torch, CUDA graph": their_step(name, True)}
-    return cases
+    ours, theirs = (
+        (our_operation, their_operation) if name in OPERATIONS else (our_step, their_step)
+    )
+    cases = {"cupy": ours(name, backend, tiny)}
+    return cases if tiny else {**cases, "torch": theirs(name)}
 
 
 def main() -> None:
@@ -174,24 +144,17 @@ def main() -> None:
 
         torch.backends.cudnn.allow_tf32 = False
         about["device"] = torch.cuda.get_device_name()
-    backend = ft.get_backend("numpy")
-    if not given.tiny:
-        from fl_cupy.tensors import CupyBackend
-
-        backend = CupyBackend(cuda_graphs=True)
+    backend = ft.get_backend("numpy" if given.tiny else "cupy")
     rows = []
     for name in given.only or ((*OPERATIONS, "mlp") if given.tiny else (*OPERATIONS, *STEPS)):
         cases = cases_of(name, backend, given.tiny)
         for call in cases.values():
-            for _ in range(1 if given.tiny else 5):  # kernels are compiled, graphs are captured
+            for _ in range(1 if given.tiny else 5):  # kernels are compiled
                 call()
         times = interleave(cases, 1 if given.tiny else given.rounds, 0.001 if given.tiny else 0.02)
-        row: dict[str, Any] = {"case": name} | {f"{n}, us": 1e6 * t for n, t in times.items()}
+        row: dict[str, Any] = {"case": name} | {f"{n} us": 1e6 * t for n, t in times.items()}
         if "torch" in times:
             row["torch / cupy"] = times["torch"] / times["cupy"]
-        if "torch, CUDA graph" in times:
-            row["torch / compiled"] = times["torch"] / times["cupy, compiled"]
-            row["CUDA graphs"] = times["torch, CUDA graph"] / times["cupy, compiled"]
         rows.append(row)
     report(given, about, rows)
 

@@ -64,17 +64,14 @@ def imitation() -> tuple[Module, ModuleType, ModuleType]:
     module, extended, science = Module("cupy"), ModuleType("cupyx"), ModuleType("cupyx.scipy")
     contents: dict[str, Any] = {
         "ElementwiseKernel": PhiloxKernel,
+        "array": lambda host, blocking: np.array(host),
         "asnumpy": lambda array, order: np.array(array, order=order),
         "cuda": SimpleNamespace(
             Device=lambda index: Device(),
-            Event=lambda disable_timing: Event(),
-            MemoryPool=lambda allocator: SimpleNamespace(malloc=allocator),
-            Stream=lambda non_blocking: Stream(),
-            get_current_stream=lambda: Stream.null,
+            get_current_stream=lambda device=-1: SimpleNamespace(ptr=0, done=True),
             runtime=SimpleNamespace(
                 CUDARuntimeError=CUDARuntimeError,
                 getDeviceCount=lambda: 1,
-                streamCaptureModeRelaxed=2,
             ),
             using_allocator=using_allocator,
         ),
@@ -113,38 +110,6 @@ class CUDARuntimeError(RuntimeError):
     """``cupy.cuda.runtime.CUDARuntimeError``."""
 
 
-class Event:
-    """``cupy.cuda.Event``: work has always ended."""
-
-    def record(self, stream: Stream) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        pass
-
-
-class Stream:
-    """``cupy.cuda.Stream``, which captures nothing."""
-
-    null: Stream
-    ptr, done = 0, True
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def wait_event(self, event: Event) -> None:
-        pass
-
-    def begin_capture(self, mode: int) -> None:
-        raise NotImplementedError("the imitation has no CUDA graphs")
-
-
-Stream.null = Stream()
-
-
 def _has_device() -> bool:
     try:
         import cupy
@@ -176,7 +141,6 @@ else:
         CONTRACT = (1, 1)
         capabilities = _CupyBackend.capabilities - {"memory"}
         dtypes = REQUIRED | {float16, complex64}
-        prepare = _CupyBackend.prepare
 
 
 __all__ = ["ON_DEVICE", "CupyBackend"]

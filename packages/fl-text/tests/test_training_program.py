@@ -128,6 +128,7 @@ KINDS = [
 ]
 MORE_KINDS = [
     "--network gcnn --sample carry --context 6",
+    "--network lstm --sample carry --context 6 --amp --ema 0.9",
     "--network gpt2",
     "--positions learned --layer-drop 0.1",
     "--sample line --context 40",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import cupy
@@ -11,17 +9,15 @@ import numpy as np
 
 from fl_cupy.tensors.adapter import FROM_CUPY, TO_CUPY, CupyAdapter, cuda_device
 from fl_cupy.tensors.capabilities import Capabilities
-from fl_cupy.tensors.cuda_graphs import captured
 from fl_cupy.tensors.elementwise import Elementwise
 from fl_cupy.tensors.placement import on_device
 from fl_cupy.tensors.products import Products
 from fl_cupy.tensors.random_bits import philox
 from fl_cupy.tensors.reductions import Reductions
 from fl_cupy.tensors.shape_ops import ShapeOps
-from fl_tensor import Device
-from fl_tensor.dtypes import DType
+from fl_tensor import Device, rules
+from fl_tensor.dtypes import DType, uint64
 from fl_tensor.errors import BackendError
-from fl_tensor.graph import Graph
 
 __all__ = ["CupyBackend"]
 
@@ -29,15 +25,13 @@ Value = CupyAdapter
 Shape = tuple[int, ...]
 #: What DLPack calls a CUDA device, and the host.
 _DLPACK_CUDA, _DLPACK_HOST = 2, 1
+_MODULUS = 1 << 64
+_MOST_SCALARS = 4096
 
 
 class CupyBackend(Elementwise, Reductions, ShapeOps, Products, Capabilities):
     """Work goes to CuPy's current stream of the calling thread. Results of at least ``small_bytes``
-    lie in blocks of the memory manager, smaller ones in CuPy's pool.
-
-    cuda_graphs  whether compiled functions become CUDA graphs (``fl_cupy.tensors.cuda_graphs``).
-                 Provisional: no GPU has run them yet
-    """
+    lie in blocks of the memory manager, smaller ones in CuPy's pool."""
 
     CONTRACT = (1, 1)
     name = "cupy"
@@ -46,9 +40,9 @@ class CupyBackend(Elementwise, Reductions, ShapeOps, Products, Capabilities):
     checks_shapes = True
     max_ndim = 32  # of CuPy's advanced indexing
 
-    def __init__(self, cuda_graphs: bool = False) -> None:
-        self._cuda_graphs = cuda_graphs
+    def __init__(self) -> None:
         self._devices: list[Device] = []
+        self._scalars: dict[Any, Any] = {}
 
     def devices(self) -> list[Device]:
         """Raises BackendError where there is none."""
@@ -74,8 +68,16 @@ class CupyBackend(Elementwise, Reductions, ShapeOps, Products, Capabilities):
     def is_ready(self, x: Value) -> bool:
         return bool(self.stream(x.device).done)
 
-    def prepare(self, graph: Graph, names: Sequence[str]) -> Any:
-        return captured(self, graph, names) if self._cuda_graphs else None
+    def scalar(self, value: Any, dtype: DType, device: Device) -> Value:
+        """A 0-d value, made once for each stream: another stream would not wait for it."""
+        stream = cupy.cuda.get_current_stream(device.index).ptr
+        key = (value or repr(value), type(value), dtype, device, stream)
+        found = self._scalars.get(key)
+        if found is None:
+            if len(self._scalars) > _MOST_SCALARS:
+                self._scalars.clear()
+            found = self._scalars[key] = self.full((), value, dtype, device)
+        return found
 
     # creation and transfer
 
@@ -85,17 +87,21 @@ class CupyBackend(Elementwise, Reductions, ShapeOps, Products, Capabilities):
 
     @on_device
     def arange(self, start: Any, stop: Any, step: Any, dtype: DType, device: Device) -> Value:
-        whole = isinstance(start, int) and isinstance(step, int)
-        count = max(0, math.ceil((stop - start) / step))
-        places = cupy.arange(count, dtype="int64" if whole else "float64")
-        return Value((places * step + start).astype(TO_CUPY[dtype]), device)
+        count = rules.arange(start, stop, step, dtype, device).shape[0]
+        if isinstance(start, int) and isinstance(step, int):  # modulo 2^64
+            places = cupy.arange(count, dtype="uint64")
+            found = places * cupy.uint64(step % _MODULUS) + cupy.uint64(start % _MODULUS)
+            found = found if dtype is uint64 else found.view("int64")
+        else:
+            found = cupy.arange(count, dtype="float64") * step + start
+        return Value(found.astype(TO_CUPY[dtype], copy=False), device)
 
     @on_device
     def from_host(
         self, data: memoryview, shape: Shape, dtype: DType, device: Device, blocking: bool = True
     ) -> Value:
         host = np.frombuffer(data, TO_CUPY[dtype]).reshape(shape)
-        return Value(cupy.array(host), device)
+        return Value(cupy.array(host, blocking=blocking), device)
 
     @on_device
     def to_host(self, x: Value, blocking: bool = True) -> memoryview:
@@ -118,7 +124,10 @@ class CupyBackend(Elementwise, Reductions, ShapeOps, Products, Capabilities):
         self, x: Value, stream: Any = None, max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None, copy: bool | None = None,
     ) -> Any:  # fmt: skip
+        """As inherited, but for the flag: CuPy's capsules cannot be flagged read-only."""
         if dl_device is not None and int(dl_device[0]) == _DLPACK_HOST:
+            if copy is False:
+                raise BufferError(f"DLPack: a tensor on {x.device} is copied to reach the host")
             return super().to_dlpack(x, stream, max_version, dl_device, copy)
         return x.array.__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
@@ -129,5 +138,8 @@ class CupyBackend(Elementwise, Reductions, ShapeOps, Products, Capabilities):
         kind, index = source.__dlpack_device__()
         if (int(kind), int(index)) != (_DLPACK_CUDA, device.index):
             return None
-        array = cupy.from_dlpack(source)
+        try:
+            array = cupy.from_dlpack(source)
+        except (BufferError, RuntimeError, TypeError, ValueError):  # a dtype that CuPy lacks
+            return None
         return Value(array, device) if array.dtype in FROM_CUPY else None

@@ -65,26 +65,38 @@ def _expm1(z: Any) -> Any:
 
 
 def _erf(x: Any) -> Any:
-    if x.dtype != "float16":
-        return special.erf(x)
-    return special.erf(x.astype("float32")).astype("float16")
+    return special.erf(_wide(x)).astype(x.dtype, copy=False)
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
-    found = cupy.floor_divide(x, y)
+    """Of floats from the exact remainder, as NumPy has it: CuPy rounds x / y before the floor."""
     if x.dtype.kind != "f":
-        return found
-    lost = cupy.isinf(x) & (y != 0)
-    return cupy.where(lost, cupy.nan, found).astype(x.dtype, copy=False)
+        return cupy.floor_divide(x, y)
+    a, b = _wide(x), _wide(y)
+    rest = cupy.fmod(a, b)
+    whole = cupy.rint((a - rest) / b - _crosses(rest, b))  # a whole number but for rounding
+    ratio = a / b
+    found = cupy.where(whole == 0, cupy.copysign(whole, ratio), whole)
+    return cupy.where(b == 0, ratio, found).astype(x.dtype, copy=False)
 
 
 def _remainder(x: Any, y: Any) -> Any:
     """Of floats by C's, which is x where y is infinite, and exact; then of the sign of y."""
     if x.dtype.kind != "f":
         return cupy.remainder(x, y)
-    rest = cupy.fmod(x, y)
-    crosses = (rest != 0) & ((rest < 0) != (y < 0))
-    return cupy.where(crosses, rest + y, cupy.copysign(rest, y))
+    a, b = _wide(x), _wide(y)
+    rest = cupy.fmod(a, b)
+    found = cupy.where(_crosses(rest, b), rest + b, cupy.copysign(rest, b))
+    return found.astype(x.dtype, copy=False)
+
+
+def _crosses(rest: Any, y: Any) -> Any:
+    """Where the floor of a quotient is one below the whole number nearer to 0."""
+    return (rest != 0) & ((rest < 0) != (y < 0))
+
+
+def _wide(x: Any) -> Any:
+    return x.astype("float32") if x.dtype == "float16" else x
 
 
 class Elementwise(TensorBackend):

@@ -14,7 +14,7 @@ import fl_memory
 from fl_cupy.tensors.adapter import CupyAdapter
 from fl_tensor import Device
 
-__all__ = ["allocate", "on_device", "within"]
+__all__ = ["on_device"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -28,28 +28,6 @@ class _Place(threading.local):
 _place = _Place()
 
 
-class within:
-    """As within an operation: on a device, with memory of the manager or of another allocator."""
-
-    # A class, as entering a generator would take longer than the rest.
-    __slots__ = ("_before", "_device", "_index", "_memory")
-
-    def __init__(self, index: int, allocator: Callable[[int], Any] | None = None) -> None:
-        self._index = index
-        self._device = cupy.cuda.Device(index)
-        self._memory = cupy.cuda.using_allocator(allocator or allocate)
-
-    def __enter__(self) -> None:
-        self._before, _place.index = _place.index, self._index
-        self._device.__enter__()
-        self._memory.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._memory.__exit__(*error)
-        self._device.__exit__(*error)
-        _place.index = self._before
-
-
 def on_device(method: Method) -> Method:
     """A method of the backend that runs on the device of its first operand, or on the device among
     its arguments, and allocates from the memory manager."""
@@ -57,10 +35,15 @@ def on_device(method: Method) -> Method:
     @functools.wraps(method)
     def operation(self: Any, *arguments: Any, **options: Any) -> Any:
         index = _index(arguments)
-        if _place.index == index:
+        before = _place.index
+        if before == index:
             return method(self, *arguments, **options)
-        with within(index):
-            return method(self, *arguments, **options)
+        _place.index = index
+        try:
+            with cupy.cuda.Device(index), cupy.cuda.using_allocator(_allocate):
+                return method(self, *arguments, **options)
+        finally:
+            _place.index = before
 
     return operation  # type: ignore[return-value]
 
@@ -76,7 +59,7 @@ def _index(arguments: tuple[Any, ...]) -> int:
     raise AssertionError("an operation has an operand or a device")
 
 
-def allocate(nbytes: int) -> Any:
+def _allocate(nbytes: int) -> Any:
     """The allocator of CuPy: memory of the manager, and of CuPy's pool where that is allowed."""
     manager = fl_memory.current()
     if nbytes == 0 or nbytes < manager.small_bytes:

@@ -29,11 +29,9 @@ _KERNEL = cupy.ElementwiseKernel(
 )
 
 
-def philox(seed: int, offset: Any, shape: tuple[int, ...]) -> Any:
-    """Words ``offset, offset + 1, ...`` of the stream of ``seed``, int32. ``offset``: an int, or an
-    array of the device, uint64 of shape ()."""
+def philox(seed: int, offset: int, shape: tuple[int, ...]) -> Any:
+    """Words ``offset, offset + 1, ...`` of the stream of ``seed``, int32."""
     words = cupy.empty(shape, "uint32")
     if words.size:
-        first = cupy.uint64(offset) if isinstance(offset, int) else offset
-        _KERNEL(cupy.uint64(seed), first, words)
+        _KERNEL(cupy.uint64(seed), cupy.uint64(offset), words)
     return words.view("int32")

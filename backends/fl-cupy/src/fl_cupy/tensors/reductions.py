@@ -1,9 +1,10 @@
 """Reductions and running sums.
 
-CuPy may add rows one after the other, with an error that grows with their number. So sums of up to
-32 bits are accumulated in a wider dtype and rounded once; memory bounds their speed, and the wider
-arithmetic costs little. Wide dtypes are added in blocks of rows, then the results of the blocks in
-the same way (N. J. Higham, "The accuracy of floating point summation", 1993).
+CuPy may add rows one after the other, with an error that grows with their number. So sums, products
+and running sums in 16 and 32 bits are accumulated in a wider dtype and rounded once; memory bounds
+their speed, and the wider arithmetic costs little. Wide dtypes are added in blocks of rows, then
+the results of the blocks in the same way (N. J. Higham, "The accuracy of floating point summation",
+1993).
 """
 
 from __future__ import annotations
