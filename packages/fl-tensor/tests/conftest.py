@@ -47,12 +47,12 @@ def run_suite_test(backend: Any, test: str) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """``installed_backend``: the name of each installed backend whose arrays have values."""
+    """``installed_backend``: the name of each installed backend that can be used here and whose
+    arrays have values."""
     if "installed_backend" in metafunc.fixturenames:
-        from fl_tensor import available_backends, get_backend
+        from usable_backends import USABLE
 
-        names = [name for name in available_backends() if get_backend(name).has_values]
-        metafunc.parametrize("installed_backend", names)
+        metafunc.parametrize("installed_backend", USABLE)
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ def address(x):
     return np.asarray(x).__array_interface__["data"][0]
 
 in_place = set()
-for name in [n for n in ft.available_backends() if ft.get_backend(n).has_values]:
+for name in [n for n in ("numpy", "jit") if n in ft.available_backends()]:
     with ft.use(name):
         x = ft.ones((200, 300)) * 2.0
         ft.eval(x)
