@@ -1,7 +1,7 @@
 """An imitation of CuPy for the operations on tensors: NumPy in its place, arrays of the host.
 
 It shows that the backend calls the right functions with the right arguments. What CuPy and the
-device make of them only a GPU shows: ``CUPY`` is the real one where there is a device.
+device make of them only a GPU shows: where there is one, ``CupyBackend`` runs on CuPy itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fl_tensor import complex64, float16, get_backend
+from fl_tensor import complex64, dtype, float16, get_backend
 from fl_tensor.dtypes import REQUIRED
 
 
@@ -81,10 +81,8 @@ def imitation() -> tuple[Module, ModuleType, ModuleType]:
 
     def erf(array: Any) -> Any:
         data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-        dtype, (device,) = array.dtype.name, numpy.devices()
-        import fl_tensor as ft
-
-        x = numpy.from_host(data, array.shape, ft.dtype(dtype), device)
+        (device,) = numpy.devices()
+        x = numpy.from_host(data, array.shape, dtype(array.dtype), device)
         found = np.frombuffer(numpy.to_host(numpy.erf(x)), array.dtype)
         return found.reshape(array.shape)
 

@@ -232,7 +232,7 @@ def test_what_is_no_run_to_go_on_with(tmp_path: Path) -> None:
         notes_of_run(out, Bread, "bake")
 
 
-def test_a_run_is_replaced_only_when_asked_for(tmp_path: Path) -> None:
+def test_a_run_is_overwritten_only_when_asked_for(tmp_path: Path) -> None:
     out = saved(tmp_path / "run")
     refuse_second_run(options("--out", str(tmp_path)), Bread)
     refuse_second_run(options("--out", str(out), "--overwrite"), Bread)

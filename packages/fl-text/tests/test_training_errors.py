@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 from text_runs import NUMPY, SMALL, train, write_texts
 
+import fl_nn as nn
+import fl_tensor as ft
 import fl_text as text
+from fl_dist import local
 from fl_text.cli import main
 from fl_text.errors import RecipeError
+from fl_text.models import LSTMLanguageModel
 from fl_text.recipe import Recipe
 from fl_text.training import train_language_model
+from fl_text.training.carrying import CarriedState
+from fl_text.training.objective import Objective
 
 
 @pytest.fixture
@@ -162,3 +168,14 @@ def test_models_that_are_none(task: Path, capsys: pytest.CaptureFixture[str]) ->
     (task / "empty").mkdir()
     assert main(["eval", str(task / "empty"), str(task / "valid.txt"), *NUMPY]) == 1
     assert "it holds no language model" in told(capsys)
+
+
+def test_a_carried_state_of_other_shapes_is_refused() -> None:
+    objective = Objective(Recipe(network="lstm", sample="carry"), LSTMLanguageModel(9, 4), None)
+    objective.carry(3)
+    carried, (h, c) = CarriedState(objective, local()), objective.state
+    carried.load_state_dict({"tensors": {"0-0": h, "1-0": c}})
+    with pytest.raises(nn.StateDictError, match="shapes of another network"):
+        carried.load_state_dict({"tensors": {"0-0": h, "1-0": ft.zeros((2, 4, 4))}})
+    with pytest.raises(nn.StateDictError, match="1 arrays, and 2 on 1 ranks are wanted"):
+        carried.load_state_dict({"tensors": {"0-0": h}})

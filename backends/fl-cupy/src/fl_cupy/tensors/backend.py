@@ -38,7 +38,7 @@ class CupyBackend(Elementwise, Reductions, ShapeOps, Products, Capabilities):
     dtypes: ClassVar[frozenset[DType]] = frozenset(TO_CUPY)
     capabilities = frozenset({"complex", "fft", "linalg", "memory"})
     checks_shapes = True
-    max_ndim = 32  # of CuPy's advanced indexing
+    max_ndim = 32  # of arguments of CuPy's kernels
 
     def __init__(self) -> None:
         self._devices: list[Device] = []

@@ -59,4 +59,7 @@ class CarriedState(nn.Callback):
                 f"the state has {len(arrays)} arrays, and {count} on {len(ranks)} ranks are "
                 "wanted: resume within an epoch on as many ranks as before"
             )
+        now = self.objective.state
+        if any(arrays[f"{p}-{r}"].shape != now[p].shape for p in range(count) for r in ranks):
+            raise nn.StateDictError("arrays of this CarriedState have shapes of another network")
         self._everyones = [[arrays[f"{place}-{rank}"] for rank in ranks] for place in range(count)]
