@@ -11,12 +11,15 @@ import pytest
 from text_runs import NUMPY, SMALL, WHOLE, records, train, write_texts
 
 import fl_nn as nn
+import fl_tensor as ft
 import fl_text as text
 from fl_nn.training import trainer as trainer_module
 from fl_text.cli import main
 from fl_text.evaluation import evaluate_text
 from fl_text.language_model_folder import load_language_model
 from fl_text.recipe import Recipe, recipe_names
+from fl_text.training.networks import make_network
+from fl_text.training.objective import Objective
 from fl_text.training.optimisation import factor
 
 
@@ -175,6 +178,18 @@ def test_compiled_steps_compute_the_same(task: Path) -> None:
         assert train(task, name, "--updates", "4", *more, "--backend", "jit") == 0
     plain, graph = ([r["loss"] for r in records(task / n, "step")] for n in ("plain", "graph"))
     assert graph == pytest.approx(plain, rel=1e-4)
+
+
+@pytest.mark.parametrize("network", ["lstm", "gcnn"])
+def test_the_state_of_a_row_goes_on_in_the_next_batch(network: str) -> None:
+    """Two halves of a text, one behind the other, give the vectors of the whole."""
+    recipe = Recipe(network=network, sample="carry", size=8, blocks="8x3,8x2", dropout=0.0)
+    objective = Objective(recipe, make_network(recipe, 9, ()), None)
+    objective.carry(3)
+    tokens = ft.Generator(0).integers(0, 9, (3, 10))
+    halves = ft.concatenate([objective(tokens[:, :5]), objective(tokens[:, 5:])], 1)
+    whole = objective.network.hidden(tokens)
+    assert ft.max(ft.abs(halves - whole)).item() < 1e-6
 
 
 @pytest.mark.parametrize("network", ["lstm", "gcnn"])
